@@ -1,0 +1,43 @@
+"""Private Gradient Collection: locally private distributed reinforcement learning.
+
+Names are imported when first used, so that a device which needs only the mechanisms does not load a training stack.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from pgc.errors import BudgetSpent, PgcError
+
+if TYPE_CHECKING:
+    from pgc.config import PRESETS, TrainConfig
+    from pgc.experiments.runs import Run
+    from pgc.experiments.scoring import compare, evaluate
+    from pgc.experiments.training import train
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "PRESETS": "pgc.config",
+    "TrainConfig": "pgc.config",
+    "Run": "pgc.experiments.runs",
+    "train": "pgc.experiments.training",
+    "evaluate": "pgc.experiments.scoring",
+    "compare": "pgc.experiments.scoring",
+}
+_EXTRA = "train"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'pgc' has no attribute '{name}'")
+    try:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.split(".")[0] != "pgc":
+            raise PgcError(f"{error.name} is not installed; mend it with: pip install 'pgc[{_EXTRA}]'") from error
+        raise
+
+
+__all__ = ["PRESETS", "BudgetSpent", "PgcError", "Run", "TrainConfig", "compare", "evaluate", "train"]

@@ -1,0 +1,184 @@
+"""Steps 2 and 3: one private agent. θ in, report out; the only door through which anything leaves.
+
+This is the definition, for one agent and one report at a time. `agents_batched.py` does the same for thousands of agents side by
+side, with the same random numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from pgc import randomness
+from pgc.errors import BudgetSpent
+from pgc.mechanisms import Mechanism, ScoreBit
+from pgc.policies import exploration
+from pgc.policies.actor_critic import ActorCritic
+from pgc.policies.loss import Episode, LossOptions, gradient
+from pgc.randomness import Stream
+from pgc.worlds import Population, World
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTraining:
+    """What every agent does with the θ it is handed. All of it is public; ψ, the episodes and the gradient are not."""
+
+    world: World
+    population: Population
+    policy: ActorCritic
+    loss: LossOptions
+    mechanism: Mechanism
+    """Q, with the ε of *one* submission."""
+    score_bit: ScoreBit | None
+    """Randomises "score ≥ Θ", with the score's ε of one submission; None sends no score."""
+    submissions: int = 1
+    """T: how often one agent submits before it has spent its budget."""
+    episodes: int = 1
+    """Local episodes whose mean gradient is one report."""
+    action: Literal["sampled", "argmax"] = "argmax"
+    alpha_start: float = 0.5
+    alpha_decay: float = 1800.0
+    score: Literal["training", "greedy"] = "training"
+    """ζ of a submission: that of its (first) training episode, or of one more episode played greedily and not trained on."""
+    control: bool = False
+    """Replace every gradient by zero before the mechanism: what pure noise would do."""
+
+    @property
+    def episodes_played(self) -> int:
+        """Per submission, the scoring episode included."""
+        return self.episodes + (self.score == "greedy")
+
+
+class Submission(NamedTuple):
+    """What reaches the aggregator (`report`, `bit`), and what only a simulation's metrics may read (`score`, `ticks`)."""
+
+    report: jax.Array  # g̃ (d,)
+    bit: jax.Array  # the noisy boolean
+    score: jax.Array  # ζ
+    ticks: jax.Array  # environment steps played
+
+
+class Address(NamedTuple):
+    """Where the random words of one submission are found (see `randomness.py`)."""
+
+    seed: jax.Array  # (2, *batch), of the trial
+    agent: jax.Array | int
+    submission: jax.Array | int
+
+
+def address(training: LocalTraining, seed: jax.Array, worker: Any, index: Any, workers: int) -> Address:
+    """The submission that a worker begins as its `index`-th. An agent makes T of them, then the worker plays another."""
+    return Address(seed, index // training.submissions * workers + worker, index * workers + worker)
+
+
+def initial_theta(seed: jax.Array, policy: ActorCritic, how: str) -> jax.Array:
+    """θ_0 of a trial."""
+    return policy.init(randomness.key(seed, Stream.THETA, 0, 0), how)
+
+
+def draw_psi(at: Address, population: Population) -> Any:
+    """ψ of the agent: the same over all its submissions."""
+    return population.draw(randomness.key(at.seed, Stream.PSI, at.agent, 0))
+
+
+def randomize(training: LocalTraining, grad: jax.Array, public: jax.Array, secret: jax.Array) -> jax.Array:
+    """Step 3: g̃ = Q(g). Nothing of the gradient goes on but through here."""
+    return training.mechanism.randomize(jnp.zeros_like(grad) if training.control else grad, public, secret)
+
+
+def words_for_report(training: LocalTraining, at: Address) -> tuple[jax.Array, jax.Array]:
+    """The public and the secret words of a report, (words, *batch). On a device the secret ones come from the system."""
+    q = training.mechanism
+    return (
+        randomness.vector(at.seed, Stream.PUBLIC, at.submission, q.public_words),
+        randomness.vector(at.seed, Stream.SECRET, at.submission, q.secret_words),
+    )
+
+
+def randomize_score(training: LocalTraining, score: jax.Array, at: Address) -> jax.Array:
+    """Step 3 for the score: one noisy boolean. False when no score is sent."""
+    if training.score_bit is None:
+        return jnp.zeros(score.shape, bool)
+    secret = randomness.words(at.seed, Stream.SCORE, at.submission, 0)[0]
+    return training.score_bit.draw(score >= training.world.score_threshold, secret)
+
+
+def play_episode(
+    training: LocalTraining,
+    theta: jax.Array,
+    psi: Any,
+    at: Address,
+    index: int,
+    ticks: jax.Array,
+    alpha: jax.Array,
+    greedy: bool,
+) -> Episode:
+    """Play local episode `index` of a submission, which has used `ticks` environment steps so far."""
+    world, policy = training.world, training.policy
+    params = policy.unflatten(theta)
+    state = world.reset(randomness.key(at.seed, Stream.RESET, at.submission, index), psi)
+
+    def step(carry: Any, t: jax.Array) -> Any:
+        state, live, terminated = carry
+        uniform = randomness.uniform(at.seed, Stream.PLAY, at.submission, ticks + t)
+        step_key = randomness.key(at.seed, Stream.WORLD, at.submission, ticks + t)
+        logits, _ = policy.apply(params, world.observe(state))
+        action = exploration.choose(exploration.behaviour(logits, alpha, greedy), uniform)
+        moved = world.step(step_key, state, action, psi)
+        after = jax.tree.map(lambda new, old: jnp.where(live, new, old), moved.state, state)
+        ended = live & moved.terminated
+        return (after, live & ~moved.terminated, terminated | ended), (world.observe(after), action, moved.reward, live)
+
+    start = (state, jnp.ones((), bool), jnp.zeros((), bool))
+    (_, _, terminated), (seen, actions, rewards, lived) = jax.lax.scan(step, start, jnp.arange(world.max_steps))
+    observations = jnp.concatenate([world.observe(state)[:, None], seen.T], axis=1)
+    return Episode(observations, actions, rewards, jnp.sum(lived), terminated)
+
+
+@partial(jax.jit, static_argnums=0)
+def _submission(
+    training: LocalTraining, theta: jax.Array, psi: Any, at: Address, received: jax.Array
+) -> Submission:
+    alpha = exploration.alpha(received, training.alpha_start, training.alpha_decay)
+    ticks, episodes = jnp.zeros((), jnp.int32), []
+    for index in range(training.episodes_played):
+        scoring = index >= training.episodes
+        episode = play_episode(
+            training, theta, psi, at, index, ticks, 0.0 if scoring else alpha, scoring or training.action == "argmax"
+        )
+        ticks = ticks + episode.length
+        episodes.append(episode)
+    scored = episodes[-1] if training.score == "greedy" else episodes[0]
+    score = jnp.sum(jnp.where(jnp.arange(scored.rewards.shape[0]) < scored.length, scored.rewards, 0.0))
+    grad = gradient(
+        theta, episodes[: training.episodes], training.policy, training.loss, training.world.score_threshold
+    )
+    report = randomize(training, grad, *words_for_report(training, at))
+    return Submission(report, randomize_score(training, score, at), score, ticks)
+
+
+class Agent:
+    """A private agent: its own ψ, and a budget of T submissions that it enforces itself."""
+
+    def __init__(self, training: LocalTraining, first: Address) -> None:
+        self._training = training
+        self._psi = draw_psi(first, training.population)
+        self._submitted = 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether the whole budget is used."""
+        return self._submitted >= self._training.submissions
+
+    def answer(self, theta: jax.Array, received: int, at: Address) -> Submission:
+        """Play the delivered θ, compute one gradient, randomise it. Refuses once the budget is spent."""
+        if self.spent:
+            raise BudgetSpent(
+                f"this agent has made its {self._training.submissions} submission(s) and spent its budget; ask another"
+            )
+        self._submitted += 1
+        return _submission(self._training, theta, self._psi, at, jnp.asarray(received))

@@ -1,0 +1,159 @@
+"""Steps 2 and 3 for many agents side by side: `agent.py`, compiled. The last axis of every array is the lane.
+
+A lane plays one agent at a time. `play` advances all lanes a fixed number of ticks; a lane whose episode ends waits there until
+`end_episodes` folds the episode into its gradient. No episode is stored (see `policies/streaming.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from pgc import randomness
+from pgc.agent import Address, LocalTraining, draw_psi, randomize, randomize_score, words_for_report
+from pgc.aggregator import select
+from pgc.policies import exploration, streaming
+from pgc.policies.loss import bootstrap_value, shaped_reward
+from pgc.randomness import Stream
+
+
+class Play(NamedTuple):
+    """An agent at work on one submission, per lane."""
+
+    at: Address
+    psi: Any
+    alpha: jax.Array
+    episode: jax.Array  # index of the local episode
+    ticks: jax.Array  # environment steps of this submission
+    step: jax.Array  # t
+    state: Any  # s_t
+    return_so_far: jax.Array  # score of this episode
+    ended: jax.Array  # s_t is s_T
+    terminated: jax.Array  # and is terminal
+    traces: streaming.Traces
+    gradients: streaming.Gradients  # over the finished episodes
+    score: jax.Array  # ζ
+
+
+def begin(training: LocalTraining, at: Address, received: jax.Array) -> Play:
+    """Start the submissions at these addresses, at aggregators that have `received` reports."""
+    lanes = at.seed.shape[-1]
+    psi = jax.vmap(lambda a: draw_psi(a, training.population), -1)(at)
+    batch = (lanes,)
+    traces = streaming.start(training.policy.dim, batch, training.loss)
+    zero, count = jnp.zeros(batch), jnp.zeros(batch, jnp.int32)
+    no = jnp.zeros(batch, bool)
+    return Play(
+        at=at,
+        psi=psi,
+        alpha=exploration.alpha(received, training.alpha_start, training.alpha_decay),
+        episode=count,
+        ticks=count,
+        step=count,
+        state=_reset(training, at, count, psi),
+        return_so_far=zero,
+        ended=no,
+        terminated=no,
+        traces=traces,
+        gradients=streaming.finish(traces, count, zero, training.loss),
+        score=zero,
+    )
+
+
+def play(training: LocalTraining, theta: jax.Array, now: Play, ticks: int, active: jax.Array) -> Play:
+    """Step 2, first half: `ticks` environment steps in every active lane whose episode has not ended."""
+    world, policy, loss = training.world, training.policy, training.loss
+    params = policy.unflatten(theta)
+    scoring = now.episode >= training.episodes
+    greedy = jnp.ones_like(scoring) if training.action == "argmax" else scoring
+    alpha = jnp.where(scoring, 0.0, now.alpha)
+    observe = jax.vmap(world.observe, out_axes=-1)
+
+    def tick(carry: Any, chance: tuple[jax.Array, jax.Array]) -> Any:
+        state, step, score, ended, terminated = carry
+        uniform, step_key = chance
+        live = active & ~ended
+        logits, value, inputs = policy.forward(params, observe(state))
+        action = exploration.choose(exploration.behaviour(logits, alpha, greedy), uniform)
+        moved = jax.vmap(world.step)(step_key, state, action, now.psi)
+
+        total = score + moved.reward
+        ends = moved.terminated | (step + 1 >= world.max_steps)
+        reward = shaped_reward(loss.reward, moved.reward, ends, moved.terminated, total >= world.score_threshold)
+        after = (moved.state, step + 1, total, ends, moved.terminated)
+        noted = streaming.tape(policy, params, inputs, logits, value, action, loss)
+        return select(live, after, carry), (noted, reward, live)
+
+    tick_numbers = now.ticks + jnp.arange(ticks)[:, None]
+    chance = (
+        randomness.uniform(now.at.seed, Stream.PLAY, now.at.submission, tick_numbers),
+        randomness.key(now.at.seed, Stream.WORLD, now.at.submission, tick_numbers),
+    )
+    start = (now.state, now.step, now.return_so_far, now.ended, now.terminated)
+    (state, step, score, ended, terminated), (chunk, rewards, lived) = jax.lax.scan(tick, start, chance)
+    return now._replace(
+        state=state,
+        step=step,
+        ticks=now.ticks + step - now.step,
+        return_so_far=score,
+        ended=ended,
+        terminated=terminated,
+        traces=streaming.advance(policy, now.traces, chunk, rewards, lived, loss.discount),
+    )
+
+
+def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[Play, jax.Array]:
+    """Fold every ended episode into its lane's gradient and start the next local one.
+
+    Also tells which lanes have played all the episodes of their submission; those stay as they are.
+    """
+    world, policy, loss = training.world, training.policy, training.loss
+    trained_on = now.ended & (now.episode < training.episodes)
+    gradients = now.gradients
+    last_value = jnp.zeros_like(now.return_so_far)
+    if loss.bootstrap != "zero":
+        observation = jax.vmap(world.observe, out_axes=-1)(now.state)
+        _, value = policy.apply(policy.unflatten(theta), observation)
+        last_value = bootstrap_value(loss.bootstrap, value, now.terminated)
+    finished = streaming.finish(now.traces, now.step, last_value, loss)
+    gradients = jax.tree.map(lambda total, one: total + jnp.where(trained_on, one, 0.0), now.gradients, finished)
+
+    scored = training.episodes if training.score == "greedy" else 0
+    score = jnp.where(now.ended & (now.episode == scored), now.return_so_far, now.score)
+    complete = now.ended & (now.episode + 1 >= training.episodes_played)
+    now = now._replace(gradients=gradients, score=score)
+    if training.episodes_played == 1:
+        return now, complete
+
+    again = now.ended & ~complete
+    episode = now.episode + again
+    fresh = now._replace(
+        episode=episode,
+        step=jnp.zeros_like(now.step),
+        state=_reset(training, now.at, episode, now.psi),
+        return_so_far=jnp.zeros_like(now.return_so_far),
+        ended=jnp.zeros_like(now.ended),
+        terminated=jnp.zeros_like(now.terminated),
+        traces=jax.tree.map(jnp.zeros_like, now.traces),
+    )
+    return select(again, fresh, now), complete
+
+
+def report(training: LocalTraining, now: Play) -> tuple[jax.Array, jax.Array]:
+    """Step 2, second half, and step 3: the randomised gradient (d, lanes) and the noisy boolean of every lane."""
+    grad = streaming.combine(now.gradients, training.episodes, training.loss)
+    public, secret = words_for_report(training, now.at)
+    randomized = jax.vmap(lambda *one: randomize(training, *one), -1, -1)(grad, public, secret)
+    return randomized, randomize_score(training, now.score, now.at)
+
+
+def no_report(training: LocalTraining, now: Play) -> tuple[jax.Array, jax.Array]:
+    """What stands in for `report` when no lane has completed a submission."""
+    return jnp.zeros_like(now.gradients.weighted), jnp.zeros(now.score.shape, bool)
+
+
+def _reset(training: LocalTraining, at: Address, episode: jax.Array, psi: Any) -> Any:
+    keys = randomness.key(at.seed, Stream.RESET, at.submission, episode)
+    return jax.vmap(training.world.reset)(keys, psi)

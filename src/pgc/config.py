@@ -1,0 +1,321 @@
+"""One frozen dataclass holds everything that decides a run: a run is a function of (config, seed).
+
+It is validated in one place (`build`), and round-trips through YAML and the command line. The help text of each
+flag is the text under its field.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+import optax
+import yaml
+
+from pgc.agent import LocalTraining
+from pgc.aggregator import Aggregator
+from pgc.errors import PgcError
+from pgc.mechanisms import MECHANISMS, ScoreBit, make_mechanism
+from pgc.policies import ActorCritic, LossOptions
+from pgc.randomness import MAX_ITEMS
+from pgc.worlds import Population, make_world
+
+Preset = Literal["default", "paper"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Train one policy for a population of private worlds under ε-local differential privacy."""
+
+    preset: Preset = "default"
+    """The values that all other flags start from: `default` learns best; `paper` is the paper as printed."""
+
+    # Privacy
+    mechanism: str = "prs"
+    """What randomises each gradient on the agent: none, laplace, prs, or laplace-coordinatewise (which is NOT ε-LDP)."""
+    epsilon: float = 1.0
+    """ε: the whole privacy budget of one agent, over all it ever sends; `inf` for no privacy (clip only)."""
+    score_epsilon: float = 0.0
+    """The share of ε spent on a noisy boolean "score ≥ Θ" in each report; 0 sends no score."""
+    submissions_per_agent: int = 1
+    """T: how often one agent submits, at ε/T each."""
+    clip: float | None = None
+    """C, the clipping size; by default what suits the mechanism and preset (paper: 0.01 for laplace and none, 1 for prs)."""
+    reduced_dim: int | None = None
+    """d̂ of prs, the bits in a report; by default the paper's max(1, min(d, ⌊ε/2.5⌋))."""
+    control: bool = False
+    """Replace every gradient by zero before the mechanism: shows what pure noise achieves."""
+
+    # The private worlds and the agents in them
+    world: str = "cartpole"
+    """The world that agents live in."""
+    population: tuple[str, ...] | None = None
+    """How agents' ψ differ: FIELD=v1,v2,… or FIELD=low:high, several allowed (paper: gravity=9.7,9.8,9.9)."""
+    workers: int = 9
+    """W: agents that play at the same time; their reports arrive asynchronously."""
+    local_episodes: int = 10
+    """Episodes that an agent plays for one report. They cost environment steps, not ε."""
+    action: Literal["sampled", "argmax"] = "sampled"
+    """How agents act: sampled from π, or its argmax."""
+    alpha_start: float = 0.0
+    """α at the start: the probability of a random action is max(0, alpha_start − n/alpha_decay) after n submissions."""
+    alpha_decay: float = 1800.0
+    """See alpha_start."""
+    score: Literal["training", "greedy"] = "greedy"
+    """ζ of a submission: the score of its training episode, or of one more, greedy episode that is not trained on."""
+
+    # Policy and loss
+    hidden: tuple[int, ...] = (16,)
+    """Widths of the shared ReLU layers."""
+    biases: bool = False
+    """Whether layers have biases."""
+    initial: Literal["glorot", "normal", "zeros"] = "glorot"
+    """θ_0: Glorot uniform, N(0, 0.1²), or zeros."""
+    discount: float = 0.99
+    """γ."""
+    value_weight: float = 0.5
+    """λ, the weight of the value loss."""
+    entropy_weight: float = 0.01
+    """β, the weight of the entropy bonus."""
+    reward: Literal["step", "end", "failure"] = "step"
+    """The world's own reward; −1 / +1 at the end (short / score ≥ Θ); or −1 at failure only."""
+    bootstrap: Literal["zero", "always", "timeout"] = "timeout"
+    """What stands for V(s_T): nothing, the network's value, or that on time-out only."""
+    reduction: Literal["sum", "mean"] = "sum"
+    """The loss is a sum or a mean over steps."""
+    standardize: Literal["no", "center", "scale"] = "scale"
+    """Whether returns are centred, or centred and scaled, over the episodes of one report."""
+
+    # The aggregator
+    buffer_size: int | None = None
+    """|B|: reports in each update of θ; by default what suits the mechanism and preset (paper: 1, and 100 for prs)."""
+    optimizer: str = "sgd"
+    """Any optimiser of optax by name: sgd (the paper), adam, rmsprop, …"""
+    learning_rate: float | None = None
+    """η; by default what suits the preset (paper: 0.5)."""
+    uses_per_report: int = 1
+    """Update steps made from each full buffer."""
+    max_staleness: int | None = None
+    """Drop reports whose θ is more than this many versions old; by default none is dropped."""
+    average_from: float = 0.5
+    """The averaged policy is the mean of θ over the reports after this share of the run."""
+    stop_rate: float | None = None
+    """Stop a trial once the noisy booleans alone show, at two standard deviations, that more than this share succeed."""
+    stop_window: int = 500
+    """Reports that the stopping rule looks at together."""
+
+    # The run
+    submissions: int = 4000
+    """N: private gradients collected in each trial."""
+    trials: int = 1
+    """Independent trials, side by side in one compiled program; trial i is the same whatever their number."""
+    seed: int = 0
+    """Fixes everything: same seed, same machine type, same bits."""
+    eval_episodes: int = 100
+    """Greedy episodes for each ψ that score the final and the averaged policy."""
+
+
+PRESETS: dict[str, TrainConfig] = {
+    "default": TrainConfig(),
+    "paper": TrainConfig(
+        preset="paper",
+        mechanism="laplace",
+        local_episodes=1,
+        action="argmax",
+        alpha_start=0.5,
+        score="training",
+        bootstrap="always",
+        standardize="no",
+        average_from=0.0,
+        submissions=90_000,
+        trials=20,
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A config, validated and built: the four steps and how often they are taken."""
+
+    config: TrainConfig
+    training: LocalTraining
+    aggregator: Aggregator
+    score_bit: ScoreBit | None
+
+    @property
+    def epsilon_gradient(self) -> float:
+        """What the gradients of one agent spend in truth, over all its submissions."""
+        return self.training.mechanism.guarantee.epsilon * self.config.submissions_per_agent
+
+    @property
+    def epsilon_score(self) -> float:
+        """What the score bits of one agent spend, over all its submissions."""
+        return self.config.score_epsilon
+
+    @property
+    def epsilon(self) -> float:
+        """The whole loss of one agent in truth, by sequential composition (Theorem 1 of the paper)."""
+        return self.epsilon_gradient + self.epsilon_score
+
+
+def resolve(config: TrainConfig) -> TrainConfig:
+    """Fill in what a config leaves to its preset, so that `config.yaml` says everything."""
+    mechanism = "none" if config.epsilon == math.inf else config.mechanism
+    paper = config.preset == "paper"
+    prs = mechanism == "prs"
+    clip = (1.0 if prs else 0.01) if paper else (0.01 if prs else 1.0)
+    world = make_world(config.world)
+    return replace(
+        config,
+        mechanism=mechanism,
+        clip=clip if config.clip is None else config.clip,
+        population=world.default_population if config.population is None else config.population,
+        buffer_size=(100 if prs else 1) if paper and config.buffer_size is None else config.buffer_size or 50,
+        learning_rate=(0.5 if paper else 1.0) if config.learning_rate is None else config.learning_rate,
+    )
+
+
+def build(config: TrainConfig) -> Problem:
+    """Validate a config and make the parts of a run from it. Every refusal says what to do."""
+    if config.mechanism not in MECHANISMS:
+        raise PgcError(f"unknown mechanism '{config.mechanism}'; choose one of: {', '.join(MECHANISMS)}")
+    _check_numbers(config)
+    config = resolve(config)
+    world = make_world(config.world)
+    policy = ActorCritic(
+        observation_dim=world.observation_dim,
+        num_actions=world.num_actions,
+        hidden=config.hidden,
+        biases=config.biases,
+    )
+    per_submission = (config.epsilon - config.score_epsilon) / config.submissions_per_agent
+    assert config.clip is not None and config.buffer_size is not None and config.population is not None
+    mechanism = make_mechanism(
+        config.mechanism, dim=policy.dim, epsilon=per_submission, clip=config.clip, reduced_dim=config.reduced_dim
+    )
+    score_bit = ScoreBit(epsilon=config.score_epsilon / config.submissions_per_agent) if config.score_epsilon else None
+    training = LocalTraining(
+        world=world,
+        population=Population.parse(world, config.population),
+        policy=policy,
+        loss=LossOptions(
+            discount=config.discount,
+            value_weight=config.value_weight,
+            entropy_weight=config.entropy_weight,
+            reward=config.reward,
+            bootstrap=config.bootstrap,
+            reduction=config.reduction,
+            standardize=config.standardize,
+        ),
+        mechanism=mechanism,
+        score_bit=score_bit,
+        submissions=config.submissions_per_agent,
+        episodes=config.local_episodes,
+        action=config.action,
+        alpha_start=config.alpha_start,
+        alpha_decay=config.alpha_decay,
+        score=config.score,
+        control=config.control,
+    )
+    aggregator = Aggregator(
+        optimizer=_make_optimizer(config),
+        buffer_size=config.buffer_size,
+        uses_per_report=config.uses_per_report,
+        max_staleness=config.max_staleness,
+        average_from=int(config.average_from * config.submissions),
+    )
+    return Problem(config=config, training=training, aggregator=aggregator, score_bit=score_bit)
+
+
+def to_yaml(config: TrainConfig) -> str:
+    """The config as YAML, fields in order."""
+    plain = {f.name: getattr(config, f.name) for f in fields(config)}
+    return yaml.safe_dump(
+        {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}, sort_keys=False, allow_unicode=True
+    )
+
+
+def from_yaml(text: str) -> TrainConfig:
+    """The inverse of `to_yaml`."""
+    try:
+        values: Any = yaml.safe_load(text)
+        known = {f.name for f in fields(TrainConfig)}
+        if not isinstance(values, dict) or set(values) != known:
+            raise ValueError("its fields are not those of a pgc run")
+    except (yaml.YAMLError, ValueError) as error:
+        raise PgcError(f"config.yaml cannot be read ({error}); was it made by another version of pgc?") from None
+    return TrainConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+def _check_numbers(config: TrainConfig) -> None:
+    """Ranges of every number; the rest is checked by the parts themselves."""
+
+    def demand(holds: bool, what: str) -> None:
+        if not holds:
+            raise PgcError(what)
+
+    for f in fields(config):
+        value = getattr(config, f.name)
+        if isinstance(value, float) and math.isnan(value):
+            raise PgcError(f"{f.name} is not a number")
+    for name, choices in _CHOICES.items():
+        value = getattr(config, name)
+        demand(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
+    demand(config.epsilon > 0, f"epsilon must be greater than 0 (inf for no privacy), not {config.epsilon:g}")
+    demand(config.clip is None or config.clip > 0, f"clip must be greater than 0, not {config.clip}")
+    demand(config.score_epsilon >= 0, f"score_epsilon must be 0 (no score) or more, not {config.score_epsilon:g}")
+    demand(
+        config.score_epsilon < config.epsilon and config.score_epsilon < math.inf,
+        f"score_epsilon is a share of epsilon and must be less than it: {config.score_epsilon:g} ≥ {config.epsilon:g}",
+    )
+    for name in (
+        "submissions_per_agent", "workers", "local_episodes", "uses_per_report", "stop_window", "submissions", "trials",
+        "eval_episodes",
+    ):  # fmt: skip
+        demand(getattr(config, name) >= 1, f"{name} must be at least 1, not {getattr(config, name)}")
+    demand(config.buffer_size is None or config.buffer_size >= 1, f"buffer_size must be at least 1, not {config.buffer_size}")
+    demand(
+        config.max_staleness is None or config.max_staleness >= 0,
+        f"max_staleness must be 0 or more, not {config.max_staleness}",
+    )
+    demand(
+        config.submissions + config.workers < MAX_ITEMS // config.workers,
+        f"submissions must be fewer than {MAX_ITEMS // config.workers - config.workers} with {config.workers} workers",
+    )
+    demand(0 <= config.seed < 2**32, f"seed must be between 0 and 2³² − 1 (it has 32 bits), not {config.seed}")
+    demand(all(h >= 1 for h in config.hidden), f"hidden widths must be at least 1, not {config.hidden}")
+    demand(0 <= config.discount <= 1, f"discount must be between 0 and 1, not {config.discount:g}")
+    demand(0 <= config.alpha_start <= 1, f"alpha_start must be between 0 and 1, not {config.alpha_start:g}")
+    demand(config.alpha_decay > 0, f"alpha_decay must be greater than 0, not {config.alpha_decay:g}")
+    demand(0 <= config.average_from < 1, f"average_from must be at least 0 and less than 1, not {config.average_from:g}")
+    demand(
+        config.learning_rate is None or 0 < config.learning_rate < math.inf,
+        f"learning_rate must be greater than 0, not {config.learning_rate}",
+    )
+    if config.stop_rate is not None:
+        demand(0 < config.stop_rate < 1, f"stop_rate must be between 0 and 1, not {config.stop_rate:g}")
+        demand(config.score_epsilon > 0, "stop_rate needs the noisy booleans: give score_epsilon a share of epsilon")
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "preset": get_args(Preset),
+    "action": ("sampled", "argmax"),
+    "score": ("training", "greedy"),
+    "initial": ("glorot", "normal", "zeros"),
+    "reward": ("step", "end", "failure"),
+    "bootstrap": ("zero", "always", "timeout"),
+    "reduction": ("sum", "mean"),
+    "standardize": ("no", "center", "scale"),
+}
+
+
+def _make_optimizer(config: TrainConfig) -> optax.GradientTransformation:
+    factory = getattr(optax, config.optimizer, None)
+    try:
+        made = factory(learning_rate=config.learning_rate) if callable(factory) else None
+    except TypeError:
+        made = None
+    if not isinstance(made, optax.GradientTransformation):
+        raise PgcError(f"'{config.optimizer}' is not an optimiser of optax with a learning rate; try sgd, adam or rmsprop")
+    return made

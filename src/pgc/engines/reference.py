@@ -1,0 +1,85 @@
+"""The simple exact loop: the paper's Algorithm 1, one trial, in plain Python. It is the oracle for the fast engine.
+
+Asynchrony is virtual time: one environment step is one tick. A worker copies θ when it starts, plays, and submits when it
+ends; of the workers that have ended, the earliest submits first, ties by worker index. Gradients are as stale as they
+would be on a real machine, and the run is repeatable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from pgc.agent import Agent, LocalTraining, Submission, address, initial_theta
+from pgc.aggregator import Aggregator, AggregatorState
+
+
+@dataclass
+class Worker:
+    """One of W processes that play agents, one after another."""
+
+    index: int
+    begun: int = 0
+    agent: Agent | None = None
+    ends: int = 0
+    version: Any = None
+    submission: Submission | None = None
+
+
+@dataclass
+class Trace:
+    """What happened, submission by submission, in the order of arrival."""
+
+    scores: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    staleness: list[int] = field(default_factory=list)
+    ticks: list[int] = field(default_factory=list)
+    bits: list[bool] = field(default_factory=list)
+    state: AggregatorState | None = None
+
+
+def run(
+    training: LocalTraining,
+    aggregator: Aggregator,
+    *,
+    seed: jax.Array,
+    workers: int,
+    submissions: int,
+    initial: str = "glorot",
+) -> Trace:
+    """Collect `submissions` private gradients."""
+    accept = jax.jit(aggregator.accept)
+    state = aggregator.start(initial_theta(seed, training.policy, initial))
+    crew = [Worker(index) for index in range(workers)]
+    trace = Trace()
+
+    def start(worker: Worker, now: int) -> None:
+        at = address(training, seed, worker.index, worker.begun, workers)
+        worker.begun += 1
+        if worker.agent is None or worker.agent.spent:
+            worker.agent = Agent(training, at)
+        worker.version = state.version
+        worker.submission = worker.agent.answer(state.theta, int(state.received), at)  # 1 deliver, 2 train, 3 randomise
+        worker.ends = now + int(worker.submission.ticks)
+
+    for worker in crew:
+        start(worker, 0)
+    while int(state.received) < submissions:
+        worker = min(crew, key=lambda w: (w.ends, w.index))
+        sent = worker.submission
+        assert sent is not None
+        trace.scores.append(float(sent.score))
+        trace.steps.append(int(sent.ticks))
+        trace.staleness.append(int(state.version - worker.version))
+        trace.ticks.append(worker.ends)
+        trace.bits.append(bool(sent.bit))
+        state = accept(state, sent.report, worker.version)  # 4 update
+        start(worker, worker.ends)
+    trace.state = jax.tree.map(np.asarray, state)
+    return trace
+
+
+__all__ = ["Trace", "run"]

@@ -1,0 +1,55 @@
+"""How good a policy is: the mean score of greedy episodes, world by world."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pgc.policies import ActorCritic, exploration
+from pgc.worlds import World
+
+POLICIES_AT_ONCE = 32
+
+
+def greedy_scores(
+    world: World, policy: ActorCritic, thetas: np.ndarray, psis: list[Any], *, episodes: int, seed: int
+) -> np.ndarray:
+    """Mean scores (policies, ψs) of greedy play, `episodes` each. All policies start from the same states."""
+    stacked = jax.tree.map(lambda *values: np.repeat(np.asarray(values, np.float32), episodes), *psis)
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2**32 - 1), len(psis) * episodes)
+    out = []
+    for first in range(0, len(thetas), POLICIES_AT_ONCE):
+        some = thetas[first : first + POLICIES_AT_ONCE]
+        padded = np.zeros((POLICIES_AT_ONCE, policy.dim), np.float32)  # one shape, one compilation
+        padded[: len(some)] = some
+        scores = _play(world, policy, jnp.asarray(padded.T), stacked, keys)
+        out.append(np.asarray(scores)[: len(some)].reshape(len(some), len(psis), episodes).mean(axis=2))
+    return np.concatenate(out)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _play(world: World, policy: ActorCritic, thetas: jax.Array, psis: Any, keys: jax.Array) -> jax.Array:
+    """Scores (policies, episodes)."""
+    params = policy.unflatten(thetas[:, :, None])
+    policies, (episodes,) = thetas.shape[1], keys.shape
+    shape = (policies, episodes)
+    start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), jax.vmap(world.reset)(keys, psis))
+    psis = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), psis)
+    step = jax.vmap(jax.vmap(world.step, (None, 0, 0, 0)), (None, 0, 0, 0))
+    observe = jax.vmap(jax.vmap(world.observe, out_axes=-1), out_axes=-2)
+
+    def tick(carry: Any, t: jax.Array) -> tuple[Any, None]:
+        state, alive, score = carry
+        logits, _ = policy.apply(params, observe(state))
+        action = exploration.choose(exploration.behaviour(logits, 0.0, True), jnp.full(shape, 0.5))
+        moved = step(jax.random.fold_in(keys[0], t), state, action, psis)
+        return (moved.state, alive & ~moved.terminated, score + jnp.where(alive, moved.reward, 0.0)), None
+
+    (_, _, scores), _ = jax.lax.scan(
+        tick, (start, jnp.ones(shape, bool), jnp.zeros(shape)), jnp.arange(world.max_steps)
+    )
+    return scores

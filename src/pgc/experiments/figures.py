@@ -1,0 +1,139 @@
+"""Pictures of runs. Each function returns the bytes of a file."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pgc.experiments import metrics
+from pgc.experiments.runs import Run
+from pgc.worlds import World, make_world
+
+POINTS = 400
+"""Points along a curve: more than the eye or the page can tell apart."""
+SINGLE_TRIALS = 20
+COLOURS = ("#1f5fa8", "#c8502c", "#3a8f57", "#7a4fa3", "#b58a1b", "#4f8f9f", "#a03f6b", "#666666")
+
+
+def learning_curve(run: Run, scores: np.ndarray) -> bytes:
+    """μ_n over submissions: median and quartiles over trials, single trials thin."""
+    figure, axes = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    _curve(axes, run, scores, COLOURS[0], label="median of trials" if len(scores) > 1 else "this trial", thin=True)
+    _dress_curve(axes, run)
+    axes.set_title(label_of(run), loc="left", fontsize=11)
+    return _png(figure)
+
+
+def comparison(runs: list[tuple[Run, np.ndarray]]) -> bytes:
+    """Several runs: learning curves, and the success ratio over submissions."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
+    most = max(run.config.submissions for run, _ in runs)
+    for i, (run, scores) in enumerate(runs):
+        colour = COLOURS[i % len(COLOURS)]
+        _curve(left, run, scores, colour, label=label_of(run), thin=False)
+        fsts = first_success_times(run, scores)
+        n = np.unique(np.linspace(1, run.config.submissions, POINTS).astype(int))
+        right.step(n, metrics.success_ratio(fsts, n), where="post", color=colour, label=label_of(run))
+    _dress_curve(left, runs[0][0])
+    left.set_xlim(0, most)
+    left.set_title("average score μ$_n$", loc="left", fontsize=11)
+    right.set(xlabel="submissions", ylim=(-0.02, 1.02), xlim=(0, most))
+    right.set_title("success ratio", loc="left", fontsize=11)
+    right.grid(alpha=0.25)
+    right.legend(fontsize=8, frameon=False, loc="best")
+    return _png(figure)
+
+
+def score_bars(names: list[str], scores: np.ndarray, trained: list[bool], world: World, title: str) -> bytes:
+    """Mean greedy score for each ψ; ψ outside the training population in a lighter colour."""
+    figure, axes = plt.subplots(figsize=(max(6.0, 0.55 * len(names) + 2), 4.2), layout="constrained")
+    colours = [COLOURS[0] if t else "#b9cde3" for t in trained]
+    axes.bar(range(len(names)), scores.mean(axis=0), color=colours)
+    if len(scores) > 1:
+        spread = np.abs(np.quantile(scores, [0.25, 0.75], axis=0) - scores.mean(axis=0))
+        axes.errorbar(range(len(names)), scores.mean(axis=0), spread, fmt="none", ecolor="#333333", lw=1, capsize=2)
+    axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")
+    axes.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
+    axes.set(ylabel="mean greedy score", ylim=(0, world.max_steps * 1.03))
+    axes.set_title(title, loc="left", fontsize=11)
+    return _png(figure)
+
+
+def animation(world: World, states: list[Any], caption: str) -> bytes:
+    """One episode as a GIF, in the world's own sketch of its states."""
+    from PIL import Image
+
+    frames = []
+    for t, state in enumerate(states):
+        figure, axes = plt.subplots(figsize=(4.8, 2.7), dpi=80)
+        for xs, ys in world.sketch(state):
+            axes.plot(xs, ys, lw=3, solid_capstyle="round", color=COLOURS[0])
+        axes.set(xlim=(-2.6, 2.6), ylim=(-0.4, 1.3), aspect="equal", xticks=[], yticks=[])
+        axes.axhline(0, color="#999999", lw=1, zorder=0)
+        axes.set_title(f"{caption}   step {t}", fontsize=9)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png")
+        plt.close(figure)
+        frames.append(Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE, colors=16))
+    out = io.BytesIO()
+    frames[0].save(out, format="GIF", save_all=True, append_images=frames[1:], duration=40, loop=0)
+    return out.getvalue()
+
+
+def label_of(run: Run) -> str:
+    """A run in a few words, with the ε that truly holds."""
+    c = run.config
+    epsilon = run.summary["epsilon"] if run.complete else c.epsilon
+    if epsilon is None or epsilon == float("inf"):
+        words = "no privacy (ε = ∞)"
+    else:
+        words = f"{c.mechanism}, ε = {epsilon:g}"
+    return f"{words}, |B| = {c.buffer_size}" + (", zero-gradient control" if c.control else "")
+
+
+def first_success_times(run: Run, scores: np.ndarray) -> np.ndarray:
+    """FST of every trial of a run."""
+    threshold = make_world(run.config.world).score_threshold
+    return np.array([metrics.first_success_time(row[~np.isnan(row)], threshold) for row in scores])
+
+
+def _curve(axes: Axes, run: Run, scores: np.ndarray, colour: str, *, label: str, thin: bool) -> None:
+    length = scores.shape[1] - metrics.WINDOW + 1
+    if length < 1:
+        return
+    at = np.unique(np.linspace(0, length - 1, POINTS).astype(int))
+    mu = np.array([metrics.average_scores(row)[at] for row in scores])
+    if thin:
+        axes.plot(at + 1, mu[:SINGLE_TRIALS].T, color=colour, lw=0.5, alpha=0.25 if len(mu) > 1 else 0.0)
+    with np.errstate(all="ignore"):
+        low, middle, high = np.nanquantile(mu, [0.25, 0.5, 0.75], axis=0)
+    axes.fill_between(at + 1, low, high, color=colour, alpha=0.18, lw=0)
+    axes.plot(at + 1, middle, color=colour, lw=1.6, label=label)
+
+
+def _dress_curve(axes: Axes, run: Run) -> None:
+    world = make_world(run.config.world)
+    axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")
+    axes.set(
+        xlabel="submissions",
+        ylabel=f"average score of {metrics.WINDOW} submissions",
+        ylim=(0, world.max_steps * 1.03),
+        xlim=(0, run.config.submissions),
+    )
+    axes.grid(alpha=0.25)
+    axes.legend(fontsize=8, frameon=False, loc="best")
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=130)
+    plt.close(figure)
+    return buffer.getvalue()

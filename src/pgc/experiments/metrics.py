@@ -1,0 +1,85 @@
+"""The paper's metrics, exactly as it defines them, on the scores ζ_1 … ζ_N of a trial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+WINDOW = 10
+"""m, the number of submissions that μ_n averages."""
+
+
+def average_scores(scores: np.ndarray, window: int = WINDOW) -> np.ndarray:
+    """μ_n = (1/m)·Σ_{n'=n}^{n+m−1} ζ_{n'} for n = 1 … N − m + 1 (eq. avgscore): entry 0 is μ_1."""
+    if len(scores) < window:
+        return np.empty(0)
+    sums = np.cumsum(np.concatenate([[0.0], np.asarray(scores, float)]))
+    return (sums[window:] - sums[:-window]) / window
+
+
+def first_success_time(scores: np.ndarray, threshold: float, window: int = WINDOW) -> float:
+    """FST = min{n : μ_n ≥ Θ} (eq. fst), counted from 1; ∞ if there is none."""
+    successes = np.flatnonzero(average_scores(scores, window) >= threshold)
+    return float(successes[0] + 1) if len(successes) else float("inf")
+
+
+def success_ratio(fsts: np.ndarray, submissions: np.ndarray | int) -> np.ndarray:
+    """|{k : FST_k ≤ n}| / K at each n."""
+    return np.mean(np.asarray(fsts)[:, None] <= np.atleast_1d(submissions), axis=0)
+
+
+def auc(fsts: np.ndarray, submissions: int) -> float:
+    """The area under success_ratio(n) for n = 1 … N, as a share of N: the mean over n."""
+    remaining = np.maximum(submissions + 1 - np.asarray(fsts, float), 0.0)  # how many n ≤ N have n ≥ FST
+    return float(np.mean(remaining) / submissions)
+
+
+def relative_auc(fsts: np.ndarray, nonprivate_fsts: np.ndarray, submissions: int) -> float:
+    """`auc` over that of the run without privacy (Table 3)."""
+    base = auc(nonprivate_fsts, submissions)
+    return auc(fsts, submissions) / base if base > 0 else float("nan")
+
+
+def median(fsts: np.ndarray) -> float:
+    """The median of first success times; ∞ where infinite ones reach the middle (never ∞ − ∞)."""
+    low, high = np.sort(fsts)[[(len(fsts) - 1) // 2, len(fsts) // 2]]
+    return float(low if low == high else (low + high) / 2)
+
+
+class SuccessTracker:
+    """FST and the latest μ of every trial, from scores that arrive piece by piece, in constant memory."""
+
+    def __init__(self, trials: int, threshold: float, window: int = WINDOW) -> None:
+        self._window, self._threshold = window, threshold
+        self._tails = [np.empty(0) for _ in range(trials)]
+        self._seen = np.zeros(trials, np.int64)
+        self.fst = np.full(trials, np.inf)
+
+    def add(self, trial: int, scores: np.ndarray) -> None:
+        """The next scores of a trial."""
+        joined = np.concatenate([self._tails[trial], scores])
+        if np.isinf(self.fst[trial]):
+            within = first_success_time(joined, self._threshold, self._window)
+            self.fst[trial] = self._seen[trial] - len(self._tails[trial]) + within
+        self._seen[trial] += len(scores)
+        self._tails[trial] = joined[-(self._window - 1) :] if self._window > 1 else np.empty(0)
+
+    def save(self) -> dict[str, list[Any]]:
+        """Everything, as plain lists."""
+        return {
+            "tails": [tail.tolist() for tail in self._tails],
+            "seen": self._seen.tolist(),
+            "fst": [None if np.isinf(f) else f for f in self.fst],
+        }
+
+    def load(self, saved: dict[str, list[Any]]) -> None:
+        """Put back what `save` gave."""
+        self._tails = [np.array(tail, float) for tail in saved["tails"]]
+        self._seen = np.array(saved["seen"], np.int64)
+        self.fst = np.array([np.inf if f is None else f for f in saved["fst"]])
+
+    def recent(self) -> float:
+        """The mean of the latest scores over all trials: what a progress bar shows as μ."""
+        tails = np.concatenate(self._tails)
+        return float(tails.mean()) if len(tails) else float("nan")

@@ -1,0 +1,221 @@
+"""`pgc train`: run the four steps until N submissions are in, leave a folder, survive a kill."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+from pgc.config import Problem, TrainConfig, build
+from pgc.engines.simulation import Happened, Simulation
+from pgc.errors import PgcError
+from pgc.experiments import figures, metrics
+from pgc.experiments.evaluation import greedy_scores
+from pgc.experiments.runs import Run, finite
+from pgc.experiments.statement import privacy_statement
+
+CHECKPOINT_SECONDS = 20.0
+CHECKPOINT_ROWS = 2_000_000
+
+
+class Interrupted(Exception):
+    """Asked to stop; a checkpoint was left in `run`."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(f"stopped; continue with: pgc train --resume {run.path}")
+        self.run = run
+
+
+Progress = Callable[[int, int, float], None]
+"""Called with (submissions so far, submissions in all, recent mean score)."""
+
+
+def train(
+    config: TrainConfig | None = None,
+    *,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Run:
+    """Train, and return the finished run. Give a config, or settings by name, or a run to `resume`.
+
+    >>> run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)        # doctest: +SKIP
+    >>> run.summary["final_success_ratio"]                              # doctest: +SKIP
+    """
+    if resume is not None:
+        if config is not None or settings or out is not None:
+            raise PgcError("resume takes every setting from the run itself; give nothing else")
+        run = Run.open(Path(resume))
+        return run if run.complete else Session(run, build(run.config), progress, fresh=False).finish()
+    if config is not None and settings:
+        raise PgcError("give either a config or settings by name, not both")
+    try:
+        problem = build(config if config is not None else TrainConfig(**settings))
+    except TypeError as error:
+        raise PgcError(f"unknown setting: {error}") from None
+    run = Run.create(Path(out) if out is not None else default_path(problem.config), problem.config)
+    return Session(run, problem, progress, fresh=True).finish()
+
+
+def default_path(config: TrainConfig) -> Path:
+    """runs/<mechanism>-eps<ε>-<time>."""
+    stem = f"{config.mechanism}-eps{config.epsilon:g}-{datetime.now():%Y%m%d-%H%M%S}"
+    path, count = Path("runs") / stem, 1
+    while path.exists():
+        count += 1
+        path = Path("runs") / f"{stem}-{count}"
+    return path
+
+
+class Session:
+    """One sitting of a run, from its start or its last checkpoint to its end."""
+
+    def __init__(self, run: Run, problem: Problem, progress: Progress | None, *, fresh: bool) -> None:
+        self.run, self.problem, self.progress = run, problem, progress
+        config = problem.config
+        self.simulation = Simulation(problem)
+        self.tracker = metrics.SuccessTracker(config.trials, problem.training.world.score_threshold)
+        self.received = np.zeros(config.trials, np.int64)
+        self.ones = 0
+        self.env_steps, self.parts, self.seconds = 0, 0, 0.0
+        self.unwritten: list[tuple[int, Happened]] = []
+        if not fresh:
+            self._restore()
+        self.began = time.monotonic() - self.seconds
+
+    def finish(self) -> Run:
+        """Collect until every trial is done, then write the results."""
+        written = time.monotonic()
+        with _stop_signals() as stop_asked:
+            if not self.parts:
+                self._checkpoint()
+            while self.simulation.running:
+                for happened in self.simulation.advance():
+                    self._note(happened)
+                if self.progress:
+                    done = int(self.received.sum())
+                    self.progress(done, self.problem.config.submissions * len(self.received), self.tracker.recent())
+                if stop_asked():
+                    self._checkpoint()
+                    raise Interrupted(self.run)
+                rows = sum(len(h.score) for _, h in self.unwritten)
+                if time.monotonic() - written > CHECKPOINT_SECONDS or rows > CHECKPOINT_ROWS:
+                    self._checkpoint()
+                    written = time.monotonic()
+            self._checkpoint()
+        self._write_results()
+        return self.run
+
+    def _note(self, happened: Happened) -> None:
+        if not len(happened.score):
+            return
+        self.unwritten.append((int(self.received[happened.trial]), happened))
+        self.received[happened.trial] += len(happened.score)
+        self.env_steps += int(happened.steps.sum(dtype=np.int64))
+        self.ones += int(happened.bit.sum())
+        self.tracker.add(happened.trial, happened.score)
+
+    def _checkpoint(self) -> None:
+        """Rows first, then the state that counts them: a kill in between leaves a part that the resume drops."""
+        if self.unwritten:
+            self.run.write_part(self.parts, self.unwritten)
+            self.parts += 1
+            self.unwritten = []
+        self.run.write_checkpoint(
+            self.simulation.arrays(),
+            {
+                "parts": self.parts,
+                "received": self.received.tolist(),
+                "env_steps": self.env_steps,
+                "ones": self.ones,
+                "seconds": time.monotonic() - self.began,
+                "tracker": self.tracker.save(),
+            },
+        )
+
+    def _restore(self) -> None:
+        arrays, progress = self.run.read_checkpoint()
+        self.simulation.restore(arrays)
+        self.parts, self.env_steps, self.ones = progress["parts"], progress["env_steps"], progress["ones"]
+        self.received = np.array(progress["received"], np.int64)
+        self.seconds = progress["seconds"]
+        self.tracker.load(progress["tracker"])
+        self.run.drop_parts_from(self.parts)
+
+    def _write_results(self) -> None:
+        problem, config = self.problem, self.problem.config
+        theta, averaged = self.simulation.collected("theta"), self.simulation.collected("average")
+        psis = problem.training.population.grid()
+        world, policy = problem.training.world, problem.training.policy
+        final, average = (
+            greedy_scores(world, policy, t, psis, episodes=config.eval_episodes, seed=config.seed).mean(axis=1)
+            for t in (theta, averaged)
+        )
+        self.run.write("policy.safetensors", _save_policies(theta, averaged))
+        self.run.write_json("privacy.json", privacy_statement(problem))
+        self.run.write("curve.png", figures.learning_curve(self.run, self.run.scores()))
+        seconds = time.monotonic() - self.began
+        self.run.write_json("summary.json", self._summary(final, average, seconds))
+        (self.run.path / "checkpoint.safetensors").unlink(missing_ok=True)
+
+    def _summary(self, final: np.ndarray, average: np.ndarray, seconds: float) -> dict[str, Any]:
+        problem, config = self.problem, self.problem.config
+        threshold = problem.training.world.score_threshold
+        fst = self.tracker.fst
+        summary: dict[str, Any] = {
+            "world": config.world,
+            "mechanism": problem.training.mechanism.name,
+            "control": config.control,
+            "epsilon": problem.epsilon,
+            "epsilon_gradient": problem.epsilon_gradient,
+            "epsilon_score": problem.epsilon_score,
+            "nominal_epsilon": config.epsilon,
+            "submissions": config.submissions,
+            "trials": config.trials,
+            "seed": config.seed,
+            "fst_median": metrics.median(fst),
+            "success_ratio": float(metrics.success_ratio(fst, config.submissions)[0]),
+            "auc": metrics.auc(fst, config.submissions),
+            "final_score_mean": float(final.mean()),
+            "final_success_ratio": float(np.mean(final >= threshold)),
+            "averaged_score_mean": float(average.mean()),
+            "averaged_success_ratio": float(np.mean(average >= threshold)),
+            "received": int(self.received.sum()),
+            "stopped_trials": int(np.sum(self.received < config.submissions)),
+            "unused_reports": int(self.simulation.collected("buffer_count").sum()),
+            "discarded_reports": int(self.simulation.collected("discarded").sum()),
+            "success_rate_estimate": None,
+            "env_steps": self.env_steps,
+            "seconds": round(seconds, 3),
+        }
+        if problem.score_bit:
+            summary["success_rate_estimate"] = float(problem.score_bit.success_rate(self.ones, self.received.sum()))
+        return finite(summary) | {"fst": finite(fst.tolist())}
+
+
+def _save_policies(theta: np.ndarray, averaged: np.ndarray) -> bytes:
+    return save({"theta": np.ascontiguousarray(theta), "averaged": np.ascontiguousarray(averaged)})
+
+
+@contextmanager
+def _stop_signals() -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C and SIGTERM into a question that the loop asks between two looks."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = {s: signal.signal(s, lambda *_: asked.set()) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

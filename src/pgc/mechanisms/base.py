@@ -1,0 +1,101 @@
+"""What randomises a gradient: a mechanism Q is three pure functions and a guarantee.
+
+    prepare(gradient, public) -> thresholds     deterministic: sanitise, clip, project
+    draw(thresholds, secret)  -> code           the only random step: compares secret words with thresholds
+    decode(code, public)      -> vector         on the aggregator
+
+`public` and `secret` are arrays of uniform 32-bit words, and that is all the randomness there is. In a simulation both come
+from a JAX key; on a device the secret ones come from the operating system and the public ones from a hash of the offer. The
+functions work on NumPy and JAX arrays alike (the array-API standard), so one source serves both, and a device needs no JAX.
+
+Public words never depend on the gradient. ε-LDP holds for every value of them, so a hostile choice can hurt utility only.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pgc.errors import PgcError
+
+Array = Any
+"""A NumPy or JAX array."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """What a report promises. The neighbouring relation of local privacy is *any* two inputs."""
+
+    epsilon: float
+    """What really holds: sup over any two gradients and any output of the log of the ratio of probabilities."""
+    nominal_epsilon: float
+    """What the mechanism's formula prints; not a promise where it differs from `epsilon`."""
+    statement: str
+    """In words, for `privacy.json`."""
+
+    @property
+    def honest(self) -> bool:
+        """Whether what is printed is what holds."""
+        return self.epsilon <= self.nominal_epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(ABC):
+    """Q(·; ε, d, d̂, C). `epsilon` is the nominal ε of one report; ask `guarantee` for what holds."""
+
+    name: ClassVar[str]
+
+    dim: int
+    """d, the length of the gradient."""
+    epsilon: float
+    """ε of one report, as printed in the formula."""
+    clip: float
+    """C, the clipping size. Each mechanism says of what."""
+
+    def __post_init__(self) -> None:
+        """Refuse parameters with which no guarantee can be stated."""
+        if not self.epsilon > 0:
+            raise PgcError(f"epsilon must be greater than 0 (inf for no privacy), not {self.epsilon:g}")
+        if not self.clip > 0:
+            raise PgcError(f"clip must be greater than 0, not {self.clip:g}")
+        if self.dim < 1:
+            raise PgcError(f"a gradient needs at least one dimension, not {self.dim}")
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What a report of this mechanism promises."""
+
+    @property
+    @abstractmethod
+    def secret_words(self) -> int:
+        """How many secret 32-bit words `draw` uses."""
+
+    @property
+    def public_words(self) -> int:
+        """How many public 32-bit words `prepare` and `decode` use."""
+        return 0
+
+    @abstractmethod
+    def prepare(self, gradient: Array, public: Array) -> Array:
+        """Everything deterministic that happens to a gradient on the device. Total: every input has an output."""
+
+    @abstractmethod
+    def draw(self, thresholds: Array, secret: Array) -> Array:
+        """The code: what is sent."""
+
+    @abstractmethod
+    def decode(self, code: Array, public: Array) -> Array:
+        """g̃: what the aggregator makes of a code. Post-processing."""
+
+    def randomize(self, gradient: Array, public: Array, secret: Array) -> Array:
+        """prepare, draw and decode in one: g̃ = Q(g)."""
+        return self.decode(self.draw(self.prepare(gradient, public), secret), public)
+
+
+def require_finite_epsilon(mechanism: Mechanism) -> None:
+    """For mechanisms whose formula has no limit at ε = ∞."""
+    if math.isinf(mechanism.epsilon):
+        raise PgcError(f"{mechanism.name} needs a finite epsilon; for no privacy use --mechanism none")

@@ -1,0 +1,46 @@
+"""`none`: ε = ∞. The gradient is clipped and nothing else: the paper's non-private A3C."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pgc.mechanisms.base import Array, Guarantee, Mechanism
+from pgc.mechanisms.clip import clip_l1, sanitize
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoPrivacy(Mechanism):
+    """Clip in L1 to C/2 as the Laplace mechanism does, without its noise. `clip` = inf does not clip.
+
+    **Guarantee.** None: the aggregator reads the clipped gradient. ε = ∞.
+    """
+
+    name = "none"
+    epsilon: float = math.inf
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Nothing is protected."""
+        return Guarantee(
+            epsilon=math.inf,
+            nominal_epsilon=math.inf,
+            statement="No privacy: the aggregator sees each agent's clipped gradient.",
+        )
+
+    @property
+    def secret_words(self) -> int:
+        """No randomness."""
+        return 0
+
+    def prepare(self, gradient: Array, public: Array) -> Array:
+        """ḡ."""
+        return sanitize(gradient) if math.isinf(self.clip) else clip_l1(gradient, self.clip / 2)
+
+    def draw(self, thresholds: Array, secret: Array) -> Array:
+        """ḡ itself."""
+        return thresholds
+
+    def decode(self, code: Array, public: Array) -> Array:
+        """ḡ itself."""
+        return code

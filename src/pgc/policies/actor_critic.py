@@ -1,0 +1,130 @@
+"""π(·|s; θ) and V(s; θ): an actor-critic network over one flat vector θ.
+
+Arrays are *feature first*: every function here works on θ of shape (d, *batch) and observations of shape
+(features, *batch), so one network serves a single agent (batch = ()) and thousands of trials side by side, whose
+contiguous trailing axis is what a CPU's vector unit and a GPU want.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Layer(NamedTuple):
+    """One affine map; `bias` is None in the paper's network."""
+
+    weight: jax.Array  # (outputs, inputs, *batch)
+    bias: jax.Array | None  # (outputs, *batch)
+
+
+class Params(NamedTuple):
+    """θ = (θ^(c), θ^(p), θ^(v)), unflattened."""
+
+    shared: tuple[Layer, ...]
+    policy: Layer
+    value: Layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorCritic:
+    """Shared ReLU layers, then a linear policy head (logits) and a linear value head.
+
+    The paper's network is `hidden=(16,), biases=False` on CartPole: θ^(c) ∈ R^{16×4}, θ^(p) ∈ R^{2×16},
+    θ^(v) ∈ R^{1×16}, d = 112.
+    """
+
+    observation_dim: int
+    num_actions: int
+    hidden: tuple[int, ...] = (16,)
+    biases: bool = False
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """(outputs, inputs) of each layer, in the order in which θ holds them."""
+        widths = (self.observation_dim, *self.hidden)
+        shared = [(out, into) for into, out in zip(widths, widths[1:], strict=False)]
+        return [*shared, (self.num_actions, widths[-1]), (1, widths[-1])]
+
+    @property
+    def dim(self) -> int:
+        """d, the length of θ."""
+        return sum(out * (into + self.biases) for out, into in self.shapes)
+
+    def unflatten(self, theta: jax.Array) -> Params:
+        """Views of θ (d, *batch) as layers."""
+        batch, at, layers = theta.shape[1:], 0, []
+        for out, into in self.shapes:
+            weight = theta[at : at + out * into].reshape(out, into, *batch)
+            at += out * into
+            bias = theta[at : at + out] if self.biases else None
+            at += out * self.biases
+            layers.append(Layer(weight, bias))
+        return Params(tuple(layers[:-2]), layers[-2], layers[-1])
+
+    def flatten(self, params: Params) -> jax.Array:
+        """The inverse of `unflatten`."""
+        pieces = []
+        for weight, bias in (*params.shared, params.policy, params.value):
+            pieces.append(weight.reshape(-1, *weight.shape[2:]))
+            if bias is not None:
+                pieces.append(bias)
+        return jnp.concatenate(pieces)
+
+    def apply(self, params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Logits (actions, *batch) and values (*batch) at observations (features, *batch)."""
+        logits, value, _ = self.forward(params, observation)
+        return logits, value
+
+    def forward(self, params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+        """`apply`, and the inputs of each shared layer and of the heads, which `backward` needs."""
+        inputs = [observation]
+        for layer in params.shared:
+            inputs.append(jax.nn.relu(_affine(layer, inputs[-1])))
+        return _affine(params.policy, inputs[-1]), _affine(params.value, inputs[-1])[0], tuple(inputs)
+
+    def backward(
+        self, params: Params, inputs: tuple[jax.Array, ...], to_logits: jax.Array, to_value: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """The cotangent of each layer's output, in the order of `shapes`, given those of the logits and the value.
+
+        A layer's gradient is the outer product of its cotangent and its input (and the cotangent itself for the bias).
+        """
+        cotangents = [to_value[None], to_logits]
+        back = sum_of_products(list(params.policy.weight), list(to_logits)) + to_value * params.value.weight[0]
+        for layer, output in zip(reversed(params.shared), reversed(inputs), strict=False):
+            cotangents.append(jnp.where(output > 0, back, 0.0))
+            back = sum_of_products(list(layer.weight), list(cotangents[-1]))
+        return tuple(reversed(cotangents))
+
+    def init(self, key: jax.Array, how: str = "glorot") -> jax.Array:
+        """θ_0: `glorot` (uniform ±√(6/(inputs + outputs)), biases zero), `normal` (N(0, 0.1²)) or `zeros`."""
+        if how == "normal":
+            return 0.1 * jax.random.normal(key, (self.dim,))
+        if how == "zeros":
+            return jnp.zeros((self.dim,))
+        pieces = []
+        for (out, into), k in zip(self.shapes, jax.random.split(key, len(self.shapes)), strict=True):
+            limit = math.sqrt(6 / (into + out))
+            pieces.append(jax.random.uniform(k, (out * into,), minval=-limit, maxval=limit))
+            if self.biases:
+                pieces.append(jnp.zeros((out,)))
+        return jnp.concatenate(pieces)
+
+
+def _affine(layer: Layer, x: jax.Array) -> jax.Array:
+    """W x + b, feature first."""
+    out = sum_of_products([layer.weight[:, i] for i in range(x.shape[0])], list(x))
+    return out if layer.bias is None else out + layer.bias
+
+
+def sum_of_products(left: list[jax.Array], right: list[jax.Array]) -> jax.Array:
+    """Σ_i left_i · right_i, written out: XLA's CPU backend then makes one loop of it, vectorised over the batch."""
+    total = left[0] * right[0]
+    for a, b in zip(left[1:], right[1:], strict=True):
+        total = total + a * b
+    return total

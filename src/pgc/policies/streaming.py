@@ -1,0 +1,180 @@
+"""The gradient of `loss.py`, accumulated while the episode is played: no episode is ever stored.
+
+With targets and advantages held constant, the gradient of the loss is
+
+    g = Σ_t (R_t − V_t)·φ_t − β Σ_t ∇H_t,      φ_t = −∇ log π(a_t|s_t) − 2λ ∇V_t,
+
+and because R_t = Σ_{j≥t} γ^{j−t} r_j, the return part can be summed forward in time with an eligibility trace:
+
+    Σ_t R_t φ_t = Σ_j r_j e_j,      e_j = γ e_{j−1} + φ_j.
+
+A bootstrap is a last reward γ·V(s_T). Standardised returns (R_t − m)/σ need Σ φ_t, Σ R_t and Σ R_t², which are running sums as
+well. Memory is O(d) whatever the episode's length.
+
+Steps are added a *chunk* of n at a time: `tape` notes each step's layer inputs and cotangents (small), and `advance` forms all n outer
+products at once, so that the d-sized sums are touched once a chunk and not once a step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pgc.policies.actor_critic import ActorCritic, Params, sum_of_products
+from pgc.policies.exploration import softmax
+from pgc.policies.loss import STD_FLOOR, LossOptions
+
+
+class Tape(NamedTuple):
+    """What one step adds to the gradient, not yet multiplied out. A chunk has a leading time axis."""
+
+    inputs: tuple[jax.Array, ...]  # of each shared layer, and of the heads
+    phi: tuple[jax.Array, ...]  # cotangents of each layer for φ_t
+    rest: tuple[jax.Array, ...]  # and for −V_t φ_t − β ∇H_t
+
+
+class ReturnSums(NamedTuple):
+    """Running sums that give the mean and deviation of R_t without storing it."""
+
+    count: jax.Array  # T so far
+    total: jax.Array  # Σ_t R_t
+    squares: jax.Array  # Σ_t R_t²
+    decay: jax.Array  # Σ_t γ^{j−t}
+    decay2: jax.Array  # Σ_t γ^{2(j−t)}
+    cross: jax.Array  # Σ_t γ^{j−t} R_t, rewards up to j
+
+
+class Traces(NamedTuple):
+    """What an agent remembers of the episode it is playing, (d, *batch). The last three only if returns are standardised."""
+
+    eligibility: jax.Array  # e
+    weighted: jax.Array  # Σ_t R_t φ_t, plus `rest` if returns are not standardised
+    rest: jax.Array | None  # Σ_t (−V_t φ_t − β ∇H_t)
+    plain: jax.Array | None  # Σ_t φ_t
+    sums: ReturnSums | None
+
+
+class Gradients(NamedTuple):
+    """Sums over finished episodes, from which the report's gradient is made."""
+
+    weighted: jax.Array  # (d, *batch)
+    rest: jax.Array | None
+    plain: jax.Array | None
+    sums: ReturnSums | None
+
+
+def start(dim: int, batch: tuple[int, ...], options: LossOptions) -> Traces:
+    """Empty traces."""
+    zeros = jnp.zeros((dim, *batch))
+    if options.standardize == "no":
+        return Traces(zeros, zeros, None, None, None)
+    return Traces(zeros, zeros, zeros, zeros, ReturnSums(*[jnp.zeros(batch)] * 6))
+
+
+def tape(
+    policy: ActorCritic,
+    params: Params,
+    inputs: tuple[jax.Array, ...],
+    logits: jax.Array,
+    value: jax.Array,
+    action: jax.Array,
+    options: LossOptions,
+) -> Tape:
+    """Note one step, given the network's `forward` at s_t and the action taken."""
+    pi, log_pi = softmax(logits)
+    chosen = jnp.stack([action == a for a in range(policy.num_actions)])
+    to_logits = pi - chosen  # −∂ log π(a)/∂ logits
+    to_value = jnp.full_like(value, -2 * options.value_weight)
+    minus_entropy = pi * (log_pi - sum_of_products(list(pi), list(log_pi)))  # −∂H/∂ logits
+    phi = policy.backward(params, inputs, to_logits, to_value)
+    rest = policy.backward(
+        params, inputs, -value * to_logits + options.entropy_weight * minus_entropy, -value * to_value
+    )
+    return Tape(inputs, phi, rest)
+
+
+def advance(
+    policy: ActorCritic, traces: Traces, chunk: Tape, rewards: jax.Array, lived: jax.Array, discount: float
+) -> Traces:
+    """Add a chunk of n steps: tape, rewards (n, *batch), and which of them happened (the first few of each lane)."""
+    n = rewards.shape[0]
+    rewards = jnp.where(lived, rewards, 0.0)
+    # R_t as far as this chunk knows it, and Σ_j γ^{j+1} r_j, its worth to the steps before.
+    ahead = np.subtract.outer(np.arange(n), np.arange(-1, n)).T  # (n + 1, n): j − t for t = −1 … n − 1
+    discounting = jnp.asarray(np.where(ahead >= 0, float(discount) ** np.maximum(ahead, 0), 0.0), rewards.dtype)
+    returns = sum_of_products([discounting[:, j, None] for j in range(n)], list(rewards))
+    count = jnp.sum(lived, axis=0)
+    fading = jnp.where(lived, discount ** jnp.maximum(count - 1 - jnp.arange(n)[:, None], 0), 0.0)
+
+    def multiply_out(of_phi: jax.Array | None, of_rest: bool) -> jax.Array:
+        cotangents = [
+            sum((w[:, None] * c for w, c in ((of_phi, p), (lived if of_rest else None, r)) if w is not None), 0.0)
+            for p, r in zip(chunk.phi, chunk.rest, strict=True)
+        ]
+        return _outer_products(policy, cotangents, chunk.inputs)
+
+    eligibility = discount**count * traces.eligibility + multiply_out(fading, False)
+    weighted = traces.weighted + returns[0] * traces.eligibility
+    if traces.sums is None:
+        return Traces(eligibility, weighted + multiply_out(returns[1:], True), None, None, None)
+    s = traces.sums
+    for i in range(n):
+        shifted = s._replace(
+            count=s.count + 1, decay=discount * s.decay + 1, decay2=discount**2 * s.decay2 + 1, cross=discount * s.cross
+        )
+        added = _add_reward(shifted, rewards[i])
+        s = ReturnSums(*(jnp.where(lived[i], new, old) for new, old in zip(added, s, strict=True)))
+    return Traces(
+        eligibility,
+        weighted + multiply_out(returns[1:], False),
+        traces.rest + multiply_out(None, True),
+        traces.plain + multiply_out(lived.astype(rewards.dtype), False),
+        s,
+    )
+
+
+def finish(traces: Traces, length: jax.Array, last_value: jax.Array, options: LossOptions) -> Gradients:
+    """The sums of a whole episode, bootstrap included. `last_value` stands for V(s_T) (see `bootstrap_value`)."""
+    last_reward = options.discount * last_value
+    weight = 1.0 / jnp.maximum(length, 1) if options.reduction == "mean" else jnp.ones_like(last_reward)
+    weighted = (traces.weighted + last_reward * traces.eligibility) * weight
+    if traces.sums is None:
+        return Gradients(weighted, None, None, None)
+    return Gradients(weighted, traces.rest * weight, traces.plain * weight, _add_reward(traces.sums, last_reward))
+
+
+def combine(total: Gradients, episodes: int, options: LossOptions) -> jax.Array:
+    """g_n from the sums over a report's local episodes."""
+    if total.sums is None:
+        return total.weighted / episodes
+    s = total.sums
+    mean = s.total / jnp.maximum(s.count, 1)
+    deviation = jnp.ones_like(mean)
+    if options.standardize == "scale":
+        deviation = jnp.sqrt(jnp.maximum(s.squares / jnp.maximum(s.count, 1) - mean**2, 0.0))
+    centred = (total.weighted - mean * total.plain) / jnp.maximum(deviation, STD_FLOOR)
+    return (centred + total.rest) / episodes
+
+
+def _outer_products(policy: ActorCritic, cotangents: list[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:
+    """Σ_t cotangent_t ⊗ input_t of every layer, flat in the order of θ."""
+    pieces = []
+    for layer, cotangent in enumerate(cotangents):
+        x = inputs[min(layer, len(inputs) - 1)]  # both heads read the last input
+        outer = sum_of_products([c[:, None] for c in cotangent], [v[None] for v in x])
+        pieces.append(outer.reshape(-1, *outer.shape[2:]))
+        if policy.biases:
+            pieces.append(sum(cotangent[1:], cotangent[0]))
+    return jnp.concatenate(pieces)
+
+
+def _add_reward(sums: ReturnSums, reward: jax.Array) -> ReturnSums:
+    """A reward at the current step j reaches R_t of every step so far with weight γ^{j−t}."""
+    return sums._replace(
+        total=sums.total + reward * sums.decay,
+        squares=sums.squares + 2 * reward * sums.cross + reward**2 * sums.decay2,
+        cross=sums.cross + reward * sums.decay2,
+    )

@@ -1,0 +1,76 @@
+"""The randomness of a simulation: every random word has an address, and nothing is threaded through the code.
+
+    word = Threefry(key = seed of the trial, counter = (item, stream, position))
+
+Threefry-2×32-20 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) is the generator behind `jax.random`,
+and the values are the same; it is written out here because JAX's CPU version runs as a loop of small kernels, and because
+an address, unlike a chain of derived keys, costs one hash however deep it is.
+
+**Never for a release.** The seed is 32 bits. On a device the secret words come from the operating system.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import jax
+import jax.numpy as jnp
+
+MAX_ITEMS = 2**29
+"""Items (agents, submissions) that one trial can address."""
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+class Stream(IntEnum):
+    """What a word is for. Words of different streams are independent."""
+
+    PSI = 0
+    PLAY = 1
+    RESET = 2
+    WORLD = 3
+    SECRET = 4
+    PUBLIC = 5
+    SCORE = 6
+    THETA = 7
+
+
+def trial_seed(seed: int, trial: jax.Array | int) -> jax.Array:
+    """The two words that trial i of a run draws from, alone or beside others: fold_in(seed, i)."""
+    return jax.random.key_data(jax.random.fold_in(jax.random.key(seed), trial))
+
+
+def words(
+    seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int
+) -> tuple[jax.Array, jax.Array]:
+    """Two words at an address. `seed` is (2, *batch); the rest broadcast against its batch."""
+    counter = jnp.asarray(item, jnp.uint32) * jnp.uint32(len(Stream)) + jnp.uint32(stream)
+    return threefry(seed[0], seed[1], counter, jnp.asarray(position, jnp.uint32))
+
+
+def vector(seed: jax.Array, stream: Stream, item: jax.Array | int, n: int) -> jax.Array:
+    """n words of a stream, (n, *batch)."""
+    position = jnp.arange((n + 1) // 2).reshape(-1, *[1] * (seed.ndim - 1))
+    return jnp.concatenate(words(seed, stream, item, position))[:n]
+
+
+def uniform(seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int) -> jax.Array:
+    """A float32 in [0, 1): a multiple of 2⁻²⁴."""
+    return (words(seed, stream, item, position)[0] >> 8).astype(jnp.float32) * 2.0**-24
+
+
+def key(seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int) -> jax.Array:
+    """A JAX key, for code that wants one."""
+    return jax.random.wrap_key_data(jnp.stack(words(seed, stream, item, position), axis=-1))
+
+
+def threefry(key0: jax.Array, key1: jax.Array, x0: jax.Array, x1: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Threefry-2×32 with 20 rounds, elementwise on uint32."""
+    schedule = (key0, key1, key0 ^ key1 ^ jnp.uint32(0x1BD11BDA))
+    x0, x1 = x0 + schedule[0], x1 + schedule[1]
+    for group in range(5):
+        for by in ROTATIONS[group % 2]:
+            x0 = x0 + x1
+            x1 = ((x1 << by) | (x1 >> (32 - by))) ^ x0
+        x0 = x0 + schedule[(group + 1) % 3]
+        x1 = x1 + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
+    return x0, x1

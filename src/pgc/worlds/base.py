@@ -1,0 +1,63 @@
+"""What a private environment T(ψ) is: pure `reset` and `step` over (key, state, action, ψ).
+
+A World is the public part (state space S, actions A, reward R, score threshold Θ). Its private part is ψ, one value per
+agent, which never leaves the agent. Everything is written for *one* environment on scalars; batching is the
+caller's `vmap`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+
+State = Any
+"""A world's own state: a NamedTuple of scalars."""
+Psi = Any
+"""A world's private parameters ψ: a NamedTuple of scalars."""
+
+
+class Transition(NamedTuple):
+    """What one action led to."""
+
+    state: State
+    reward: jax.Array
+    """The world's own reward r; the score ζ of an episode is its sum."""
+    terminated: jax.Array
+    """True in a terminal state. A time-out (`max_steps`) is not one."""
+
+
+class World(ABC):
+    """A family of Markov decision processes T(ψ), ψ ∈ Ψ, that differ in their dynamics only."""
+
+    name: ClassVar[str]
+    observation_dim: ClassVar[int]
+    num_actions: ClassVar[int]
+    max_steps: ClassVar[int]
+    """An episode is cut here if no terminal state was reached."""
+    score_threshold: ClassVar[float]
+    """Θ: an episode with at least this score is a success."""
+    observation_bounds: ClassVar[tuple[tuple[float, float], ...]]
+    """Public box in which observations usually lie, known before any agent reports, hence free of ε. A value outside is
+    legal."""
+    default_psi: ClassVar[Any]
+    """The world's usual parameters; its fields are the fields of ψ."""
+    default_population: ClassVar[tuple[str, ...]]
+    """The variations this world is usually trained on, in the notation of `Population.parse`."""
+
+    @abstractmethod
+    def reset(self, key: jax.Array, psi: Psi) -> State:
+        """Draw s_0 from the initial state distribution ρ."""
+
+    @abstractmethod
+    def step(self, key: jax.Array, state: State, action: jax.Array, psi: Psi) -> Transition:
+        """Move from s_t to s_{t+1} by T(ψ)."""
+
+    @abstractmethod
+    def observe(self, state: State) -> jax.Array:
+        """What the policy sees of a state: a vector of `observation_dim` floats."""
+
+    @abstractmethod
+    def sketch(self, state: State) -> list[tuple[list[float], list[float]]]:
+        """Lines (xs, ys) that draw a state, for pictures."""
