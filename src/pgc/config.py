@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, Literal, get_args
 
 import optax
@@ -190,7 +191,8 @@ def build(config: TrainConfig) -> Problem:
         biases=config.biases,
     )
     per_submission = (config.epsilon - config.score_epsilon) / config.submissions_per_agent
-    assert config.clip is not None and config.buffer_size is not None and config.population is not None
+    assert config.clip is not None and config.buffer_size is not None
+    assert config.population is not None and config.learning_rate is not None
     mechanism = make_mechanism(
         config.mechanism, dim=policy.dim, epsilon=per_submission, clip=config.clip, reduced_dim=config.reduced_dim
     )
@@ -219,7 +221,7 @@ def build(config: TrainConfig) -> Problem:
         control=config.control,
     )
     aggregator = Aggregator(
-        optimizer=_make_optimizer(config),
+        optimizer=_make_optimizer(config.optimizer, config.learning_rate),
         buffer_size=config.buffer_size,
         uses_per_report=config.uses_per_report,
         max_staleness=config.max_staleness,
@@ -310,12 +312,13 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def _make_optimizer(config: TrainConfig) -> optax.GradientTransformation:
-    factory = getattr(optax, config.optimizer, None)
+@cache  # one object for one setting, so that what was compiled with it is found again
+def _make_optimizer(name: str, learning_rate: float) -> optax.GradientTransformation:
+    factory = getattr(optax, name, None)
     try:
-        made = factory(learning_rate=config.learning_rate) if callable(factory) else None
+        made = factory(learning_rate=learning_rate) if callable(factory) else None
     except TypeError:
         made = None
     if not isinstance(made, optax.GradientTransformation):
-        raise PgcError(f"'{config.optimizer}' is not an optimiser of optax with a learning rate; try sgd, adam or rmsprop")
+        raise PgcError(f"'{name}' is not an optimiser of optax with a learning rate; try sgd, adam or rmsprop")
     return made

@@ -91,8 +91,14 @@ class Mechanism(ABC):
         """g̃: what the aggregator makes of a code. Post-processing."""
 
     def randomize(self, gradient: Array, public: Array, secret: Array) -> Array:
-        """prepare, draw and decode in one: g̃ = Q(g)."""
-        return self.decode(self.draw(self.prepare(gradient, public), secret), public)
+        """prepare, draw and decode in one: g̃ = Q(g). A gradient of any shape with d entries, a scalar included."""
+        return self.decode(self.draw(self.prepare(self.flat(gradient), public), secret), public)
+
+    def flat(self, gradient: Array) -> Array:
+        """The gradient as a vector of d entries, or a refusal: nothing passes unclipped because of its shape."""
+        if gradient.size != self.dim:
+            raise PgcError(f"{self.name} was made for gradients of {self.dim} numbers, not of {gradient.size}")
+        return gradient.reshape(self.dim)
 
 
 def require_finite_epsilon(mechanism: Mechanism) -> None:

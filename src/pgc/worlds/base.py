@@ -46,6 +46,13 @@ class World(ABC):
     default_population: ClassVar[tuple[str, ...]]
     """The variations this world is usually trained on, in the notation of `Population.parse`."""
 
+    def __eq__(self, other: object) -> bool:
+        """Worlds have no state: two of one class are the same, and share what was compiled for them."""
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
     @abstractmethod
     def reset(self, key: jax.Array, psi: Psi) -> State:
         """Draw s_0 from the initial state distribution ρ."""

@@ -1,0 +1,42 @@
+# On a bare machine with Python 3.11 or later, each target sets up what it needs in .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: train test test-all lint bench clean
+
+train: .venv/train
+	$(BIN)/pgc train
+
+test: .venv/test
+	$(BIN)/python -m pytest
+
+test-all: .venv/all lint
+	$(BIN)/python -m pytest --all
+
+lint: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/all
+	$(BIN)/pgc bench
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "pgc needs Python 3.11 or later")'
+	$(PYTHON) -m venv .venv
+
+.venv/train: .venv/bin/python requirements.txt pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+.venv/test: .venv/train requirements-test.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
+	touch $@
+
+.venv/all: .venv/test requirements-all.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-all.txt
+	touch $@
+
+clean:
+	rm -rf .venv build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,132 @@
+"""The fast engine against its oracle, and the promise that a trial does not depend on its neighbours."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pgc.config import TrainConfig, build
+from pgc.engines import embedded, reference
+from pgc.engines.simulation import CPU_LANES, Simulation
+from pgc.mechanisms import ScoreBit
+from pgc.policies import LossOptions
+from tests.conftest import make_aggregator, make_training
+
+CASES = {
+    "laplace, as printed": (make_training("laplace", 1.0, 0.01), make_aggregator(), 9),
+    "no privacy, end reward, sampled": (
+        make_training("none", np.inf, 1.0, action="sampled", loss=LossOptions(reward="end", bootstrap="zero")),
+        make_aggregator(),
+        4,
+    ),
+    "prs, several episodes, greedy score, T = 2, score bit": (
+        make_training(
+            "prs", 5.0, 1.0, action="sampled", episodes=2, score="greedy", submissions=2, score_bit=ScoreBit(epsilon=1.0),
+            loss=LossOptions(standardize="scale", reduction="mean", bootstrap="timeout"),
+        ),
+        make_aggregator(0.5, 3, max_staleness=1, uses_per_report=2, average_from=20),
+        3,
+    ),
+    "one worker: nothing is stale": (make_training("prs", 1.0, 1.0), make_aggregator(0.5, 2), 1),
+}  # fmt: skip
+
+
+def run_engine(engine, seeds, most=64):
+    lanes = seeds.shape[-1]
+    state, records = engine.start(seeds, jnp.ones(lanes, bool)), []
+    while bool(state.running.any()):
+        state, record = engine.advance(state, most)
+        records.append([np.asarray(r) for r in record])
+    return state, embedded.Record(*(np.concatenate(r) for r in zip(*records, strict=True)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_fast_engine_is_the_simple_loop(case):
+    training, aggregator, workers = CASES[case]
+    submissions, seeds = 40, embedded.trial_seeds(0, np.arange(32))
+    engine = embedded.Engine(training=training, aggregator=aggregator, workers=workers, submissions=submissions)
+    state, records = run_engine(engine, seeds)
+    for trial in (0, 7):
+        oracle = reference.run(training, aggregator, seed=seeds[:, trial], workers=workers, submissions=submissions)
+        when = records.delivered[:, trial]
+        assert when.sum() == submissions
+        assert np.array_equal(records.score[when, trial], oracle.scores)
+        assert np.array_equal(records.ticks[when, trial], oracle.steps)
+        assert np.array_equal(records.staleness[when, trial], oracle.staleness)
+        assert np.array_equal(records.ends[when, trial], oracle.ticks)
+        assert np.array_equal(records.bit[when, trial], oracle.bits)
+        for name in ("theta", "average", "buffer_sum"):
+            ours = np.asarray(getattr(state.aggregator, name)[:, trial])
+            np.testing.assert_allclose(ours, getattr(oracle.state, name), rtol=2e-4, atol=2e-6)
+        for name in ("version", "received", "buffer_count", "discarded", "averaged"):
+            assert int(getattr(state.aggregator, name)[trial]) == int(getattr(oracle.state, name))
+    stale = records.staleness[records.delivered]
+    assert (stale.max() == 0) == (workers == 1)
+
+
+def test_how_often_the_engine_looks_does_not_change_a_bit():
+    training, aggregator, workers = CASES["laplace, as printed"]
+    seeds = embedded.trial_seeds(0, np.arange(32))
+    thetas = [
+        run_engine(
+            embedded.Engine(
+                training=training, aggregator=aggregator, workers=workers, submissions=30, ticks_per_turn=16
+            ),
+            seeds,
+            most,
+        )[0].aggregator.theta
+        for most in (7, 64)
+    ]
+    assert np.array_equal(*thetas)
+
+
+def scores_of(trials):
+    simulation = Simulation(build(TrainConfig(preset="paper", submissions=60, trials=trials, seed=5)))
+    scores = [[] for _ in range(trials)]
+    while simulation.running:
+        for happened in simulation.advance():
+            scores[happened.trial].extend(happened.score.tolist())
+    return np.array(scores), simulation.collected("theta")
+
+
+def test_trial_i_is_the_same_alone_or_beside_others():
+    everyone, thetas = scores_of(180)
+    assert everyone.shape == (180, 60)
+    for trials in (1, 20):
+        some, their_thetas = scores_of(trials)
+        assert np.array_equal(some, everyone[:trials])
+        assert np.array_equal(their_thetas, thetas[:trials])
+    assert len({row.tobytes() for row in thetas}) == 180
+    assert 180 > CPU_LANES > 20
+
+
+def test_the_stopping_rule_uses_only_the_noisy_booleans_and_stops():
+    """A greedy policy that always succeeds is noticed within the first window; one that never does is not."""
+    always = build(
+        TrainConfig(epsilon=4.0, score_epsilon=3.0, stop_rate=0.5, stop_window=50, submissions=100, local_episodes=1, trials=2)
+    )
+    engine = Simulation(always).engine
+    ones = jnp.full(2, 49)
+    monitor = embedded.Monitor(jnp.full(2, 49), ones)
+    monitor, stop = engine._watch(monitor, jnp.array([True, False]), jnp.array([True, True]))
+    assert stop.all() and not monitor.reports.any()
+    monitor, stop = engine._watch(embedded.Monitor(jnp.full(2, 49), jnp.full(2, 20)), jnp.ones(2, bool), jnp.ones(2, bool))
+    assert not stop.any()
+
+
+def test_a_stopped_trial_stops_for_good():
+    config = TrainConfig(
+        mechanism="none", epsilon=np.inf, score_epsilon=5.0, stop_rate=0.3, stop_window=20, submissions=600, trials=3,
+        local_episodes=5, learning_rate=2.0, buffer_size=10, seed=3,
+    )  # fmt: skip
+    simulation = Simulation(build(config))
+    while simulation.running:
+        list(simulation.advance())
+    received = simulation.collected("received")
+    assert (received < 600).any() and all(r % 20 == 0 for r in received)
+
+
+def test_memory_does_not_grow_with_submissions():
+    problem = build(TrainConfig(preset="paper", submissions=1000, trials=1))
+    size = sum(a.nbytes for a in Simulation(problem).arrays().values())
+    longer = build(TrainConfig(preset="paper", submissions=90_000, trials=1))
+    assert sum(a.nbytes for a in Simulation(longer).arrays().values()) == size
