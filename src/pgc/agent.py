@@ -87,7 +87,8 @@ def draw_psi(at: Address, population: Population) -> Any:
 
 def randomize(training: LocalTraining, grad: jax.Array, public: jax.Array, secret: jax.Array) -> jax.Array:
     """Step 3: g̃ = Q(g). Nothing of the gradient goes on but through here."""
-    return training.mechanism.randomize(jnp.zeros_like(grad) if training.control else grad, public, secret)
+    sent: jax.Array = training.mechanism.randomize(jnp.zeros_like(grad) if training.control else grad, public, secret)
+    return sent
 
 
 def words_for_report(training: LocalTraining, at: Address) -> tuple[jax.Array, jax.Array]:
@@ -104,7 +105,8 @@ def randomize_score(training: LocalTraining, score: jax.Array, at: Address) -> j
     if training.score_bit is None:
         return jnp.zeros(score.shape, bool)
     secret = randomness.words(at.seed, Stream.SCORE, at.submission, 0)[0]
-    return training.score_bit.draw(score >= training.world.score_threshold, secret)
+    bit: jax.Array = training.score_bit.draw(score >= training.world.score_threshold, secret)
+    return bit
 
 
 def play_episode(
@@ -114,7 +116,7 @@ def play_episode(
     at: Address,
     index: int,
     ticks: jax.Array,
-    alpha: jax.Array,
+    alpha: jax.Array | float,
     greedy: bool,
 ) -> Episode:
     """Play local episode `index` of a submission, which has used `ticks` environment steps so far."""
@@ -140,9 +142,7 @@ def play_episode(
 
 
 @partial(jax.jit, static_argnums=0)
-def _submission(
-    training: LocalTraining, theta: jax.Array, psi: Any, at: Address, received: jax.Array
-) -> Submission:
+def _submission(training: LocalTraining, theta: jax.Array, psi: Any, at: Address, received: jax.Array) -> Submission:
     alpha = exploration.alpha(received, training.alpha_start, training.alpha_decay)
     ticks, episodes = jnp.zeros((), jnp.int32), []
     for index in range(training.episodes_played):
@@ -154,9 +154,7 @@ def _submission(
         episodes.append(episode)
     scored = episodes[-1] if training.score == "greedy" else episodes[0]
     score = jnp.sum(jnp.where(jnp.arange(scored.rewards.shape[0]) < scored.length, scored.rewards, 0.0))
-    grad = gradient(
-        theta, episodes[: training.episodes], training.policy, training.loss, training.world.score_threshold
-    )
+    grad = gradient(theta, episodes[: training.episodes], training.policy, training.loss, training.world.score_threshold)
     report = randomize(training, grad, *words_for_report(training, at))
     return Submission(report, randomize_score(training, score, at), score, ticks)
 
@@ -181,4 +179,5 @@ class Agent:
                 f"this agent has made its {self._training.submissions} submission(s) and spent its budget; ask another"
             )
         self._submitted += 1
-        return _submission(self._training, theta, self._psi, at, jnp.asarray(received))
+        submission: Submission = _submission(self._training, theta, self._psi, at, jnp.asarray(received))
+        return submission

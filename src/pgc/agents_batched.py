@@ -72,7 +72,7 @@ def play(training: LocalTraining, theta: jax.Array, now: Play, ticks: int, activ
     observe = jax.vmap(world.observe, out_axes=-1)
 
     def tick(carry: Any, chance: tuple[jax.Array, jax.Array]) -> Any:
-        state, step, score, ended, terminated = carry
+        state, step, score, ended, _terminated = carry
         uniform, step_key = chance
         live = active & ~ended
         logits, value, inputs = policy.forward(params, observe(state))

@@ -95,4 +95,5 @@ class Aggregator:
 
 def select(condition: jax.Array, yes: Tree, no: Tree) -> Tree:
     """`where` over two trees of the same shape."""
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+    chosen: Tree = jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+    return chosen

@@ -66,7 +66,7 @@ def _parse(kind: type[Command], verb: str, given: list[str], default: Command | 
     tyro = require("tyro", "train")
     parsed: Command = tyro.cli(
         kind, prog=f"pgc {verb}", args=given, **({} if default is None else {"default": default}),
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagConversionOff),
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
     )  # fmt: skip
     return parsed
 
@@ -117,15 +117,15 @@ def _preset(given: list[str]) -> str:
 
 
 def _evaluate(given: list[str]) -> int:
-    from pgc.experiments.scoring import evaluate
+    from tyro.conf import Positional
 
-    tyro = require("tyro", "train")
+    from pgc.experiments.scoring import evaluate
 
     @dataclass(frozen=True)
     class Evaluate:
         """Score the policy of a finished run, world by world, inside and outside the population it was trained on."""
 
-        run: tyro.conf.Positional[Path]
+        run: Positional[Path]
         """A folder made by pgc train."""
         policy: str = "averaged"
         """Which of the saved policies: averaged, or theta (the last one)."""
@@ -155,15 +155,15 @@ def _evaluate(given: list[str]) -> int:
 
 
 def _compare(given: list[str]) -> int:
-    from pgc.experiments.scoring import compare
+    from tyro.conf import Positional
 
-    tyro = require("tyro", "train")
+    from pgc.experiments.scoring import compare
 
     @dataclass(frozen=True)
     class Compare:
         """Put finished runs on one figure and in one table."""
 
-        runs: tyro.conf.Positional[tuple[Path, ...]]
+        runs: Positional[tuple[Path, ...]]
         """Folders made by pgc train. If one of them has ε = ∞, AUC is also given relative to it."""
         out: Path = Path("compare")
         """Folder for compare.png and summary.json."""

@@ -75,8 +75,8 @@ class TrainConfig:
     """θ_0: Glorot uniform, N(0, 0.1²), or zeros."""
     discount: float = 0.99
     """γ."""
-    value_weight: float = 0.5
-    """λ, the weight of the value loss."""
+    value_weight: float = 0.02
+    """λ, the weight of the value loss (paper: 0.5). Where only a direction is reported, the critic's share costs the actor's."""
     entropy_weight: float = 0.01
     """β, the weight of the entropy bonus."""
     reward: Literal["step", "end", "failure"] = "step"
@@ -123,6 +123,7 @@ PRESETS: dict[str, TrainConfig] = {
         preset="paper",
         mechanism="laplace",
         local_episodes=1,
+        value_weight=0.5,
         action="argmax",
         alpha_start=0.5,
         score="training",
@@ -133,6 +134,12 @@ PRESETS: dict[str, TrainConfig] = {
         trials=20,
     ),
 }
+
+
+PAPER_SIZES = {"none": (0.01, 1), "laplace": (0.01, 1), "prs": (1.0, 100), "laplace-coordinatewise": (0.01, 1)}
+"""C and |B| of the paper."""
+DEFAULT_SIZES = {"none": (10.0, 50), "laplace": (0.01, 50), "prs": (1.0, 50), "laplace-coordinatewise": (0.01, 50)}
+"""C and |B| otherwise. With standardised returns |M g| ≫ 1 = C: PRS reports the sign of a projection, direction only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,16 +171,15 @@ def resolve(config: TrainConfig) -> TrainConfig:
     """Fill in what a config leaves to its preset, so that `config.yaml` says everything."""
     mechanism = "none" if config.epsilon == math.inf else config.mechanism
     paper = config.preset == "paper"
-    prs = mechanism == "prs"
-    clip = (1.0 if prs else 0.01) if paper else (0.01 if prs else 1.0)
+    clip, buffer_size = (PAPER_SIZES if paper else DEFAULT_SIZES)[mechanism]
     world = make_world(config.world)
     return replace(
         config,
         mechanism=mechanism,
         clip=clip if config.clip is None else config.clip,
+        buffer_size=buffer_size if config.buffer_size is None else config.buffer_size,
         population=world.default_population if config.population is None else config.population,
-        buffer_size=(100 if prs else 1) if paper and config.buffer_size is None else config.buffer_size or 50,
-        learning_rate=(0.5 if paper else 1.0) if config.learning_rate is None else config.learning_rate,
+        learning_rate=(0.5 if paper else 0.6) if config.learning_rate is None else config.learning_rate,
     )
 
 
@@ -240,14 +246,16 @@ def to_yaml(config: TrainConfig) -> str:
 
 def from_yaml(text: str) -> TrainConfig:
     """The inverse of `to_yaml`."""
+    values: Any
     try:
-        values: Any = yaml.safe_load(text)
+        values = yaml.safe_load(text)
         known = {f.name for f in fields(TrainConfig)}
         if not isinstance(values, dict) or set(values) != known:
             raise ValueError("its fields are not those of a pgc run")
     except (yaml.YAMLError, ValueError) as error:
         raise PgcError(f"config.yaml cannot be read ({error}); was it made by another version of pgc?") from None
-    return TrainConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return TrainConfig(**settings)
 
 
 def _check_numbers(config: TrainConfig) -> None:
@@ -276,7 +284,10 @@ def _check_numbers(config: TrainConfig) -> None:
         "eval_episodes",
     ):  # fmt: skip
         demand(getattr(config, name) >= 1, f"{name} must be at least 1, not {getattr(config, name)}")
-    demand(config.buffer_size is None or config.buffer_size >= 1, f"buffer_size must be at least 1, not {config.buffer_size}")
+    demand(
+        config.buffer_size is None or config.buffer_size >= 1,
+        f"buffer_size must be at least 1, not {config.buffer_size}",
+    )
     demand(
         config.max_staleness is None or config.max_staleness >= 0,
         f"max_staleness must be 0 or more, not {config.max_staleness}",

@@ -39,16 +39,14 @@ def trial_seed(seed: int, trial: jax.Array | int) -> jax.Array:
     return jax.random.key_data(jax.random.fold_in(jax.random.key(seed), trial))
 
 
-def words(
-    seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int
-) -> tuple[jax.Array, jax.Array]:
+def words(seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int) -> tuple[jax.Array, jax.Array]:
     """Two words at an address. `seed` is (2, *batch); the rest broadcast against its batch."""
     counter = jnp.asarray(item, jnp.uint32) * jnp.uint32(len(Stream)) + jnp.uint32(stream)
     return threefry(seed[0], seed[1], counter, jnp.asarray(position, jnp.uint32))
 
 
 def vector(seed: jax.Array, stream: Stream, item: jax.Array | int, n: int) -> jax.Array:
-    """n words of a stream, (n, *batch)."""
+    """N words of a stream, (n, *batch)."""
     position = jnp.arange((n + 1) // 2).reshape(-1, *[1] * (seed.ndim - 1))
     return jnp.concatenate(words(seed, stream, item, position))[:n]
 
@@ -60,7 +58,8 @@ def uniform(seed: jax.Array, stream: Stream, item: jax.Array | int, position: ja
 
 def key(seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int) -> jax.Array:
     """A JAX key, for code that wants one."""
-    return jax.random.wrap_key_data(jnp.stack(words(seed, stream, item, position), axis=-1))
+    made: jax.Array = jax.random.wrap_key_data(jnp.stack(words(seed, stream, item, position), axis=-1))
+    return made
 
 
 def threefry(key0: jax.Array, key1: jax.Array, x0: jax.Array, x1: jax.Array) -> tuple[jax.Array, jax.Array]:

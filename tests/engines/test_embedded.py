@@ -68,9 +68,7 @@ def test_how_often_the_engine_looks_does_not_change_a_bit():
     seeds = embedded.trial_seeds(0, np.arange(32))
     thetas = [
         run_engine(
-            embedded.Engine(
-                training=training, aggregator=aggregator, workers=workers, submissions=30, ticks_per_turn=16
-            ),
+            embedded.Engine(training=training, aggregator=aggregator, workers=workers, submissions=30, ticks_per_turn=16),
             seeds,
             most,
         )[0].aggregator.theta

@@ -40,9 +40,7 @@ def test_exactly_epsilon_ldp_by_enumerating_every_output(epsilon, reduced_dim, x
     codes = list(itertools.product([True, False], repeat=reduced_dim))
     for row in thresholds:
         assert sum(probability(row, code) for code in codes) == 1
-    worst = max(
-        probability(a, code) / probability(b, code) for a in thresholds for b in thresholds for code in codes
-    )
+    worst = max(probability(a, code) / probability(b, code) for a in thresholds for b in thresholds for code in codes)
     assert worst <= Fraction(np.exp(epsilon) * (1 + 1e-12))
     assert float(worst) > np.exp(epsilon) * (1 - 1e-3) or epsilon > 20  # and it is used up, not wasted
 

@@ -64,7 +64,11 @@ def test_backward_is_the_derivative(hidden, biases, x64, rng):
 
 def test_initial_weights():
     theta = np.concatenate([PAPER_NET.init(jax.random.key(i)) for i in range(200)]).reshape(200, 112)
-    for part, limit in ((theta[:, :64], (6 / 20) ** 0.5), (theta[:, 64:96], (6 / 18) ** 0.5), (theta[:, 96:], (6 / 17) ** 0.5)):
+    for part, limit in (
+        (theta[:, :64], (6 / 20) ** 0.5),
+        (theta[:, 64:96], (6 / 18) ** 0.5),
+        (theta[:, 96:], (6 / 17) ** 0.5),
+    ):
         assert np.abs(part).max() <= limit and np.abs(part).max() > 0.99 * limit
         assert abs(part.std() / (limit / 3**0.5) - 1) < 0.03
     assert abs(np.std(PAPER_NET.init(jax.random.key(0), "normal")) - 0.1) < 0.02

@@ -8,7 +8,9 @@ import pytest
 from pgc.worlds import CartPole
 from pgc.worlds.cartpole import CartPolePsi, CartPoleState
 
-FIELDS = dict(gravity=(5, 15), cart_mass=(0.5, 2), pole_mass=(0.05, 0.5), length=(0.2, 1.5), force=(5, 20), time_step=(0.01, 0.05))
+FIELDS = dict(
+    gravity=(5, 15), cart_mass=(0.5, 2), pole_mass=(0.05, 0.5), length=(0.2, 1.5), force=(5, 20), time_step=(0.01, 0.05)
+)
 
 
 def gymnasium_with(psi: CartPolePsi):

@@ -1,0 +1,1 @@
+"""Plain loops of the same algorithm, and how much faster the engine is."""

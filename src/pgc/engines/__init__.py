@@ -1,0 +1,1 @@
+"""Who drives the loop: the simple exact one, and the compiled one."""

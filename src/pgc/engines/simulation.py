@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from pgc.config import Problem
-from pgc.engines.embedded import Engine, Record, State, trial_seeds
+from pgc.engines.embedded import Engine, State, trial_seeds
 from pgc.errors import PgcError
 
 CPU_LANES = 32
@@ -54,10 +54,10 @@ class Simulation:
         on_cpu = jax.default_backend() == "cpu"
         self.lanes = CPU_LANES if on_cpu else -(-self.trials // GPU_LANES_MULTIPLE) * GPU_LANES_MULTIPLE
         self._pool = ThreadPoolExecutor(os.cpu_count() if on_cpu else 1)
-        self._blocks: list[State] = [
-            self.engine.start(trial_seeds(config.seed, first + np.arange(self.lanes)), first + np.arange(self.lanes) < self.trials)
-            for first in range(0, self.trials, self.lanes)
-        ]  # fmt: skip
+        self._blocks: list[State] = []
+        for first in range(0, self.trials, self.lanes):
+            trials = first + np.arange(self.lanes)
+            self._blocks.append(self.engine.start(trial_seeds(config.seed, trials), trials < self.trials))
 
     @property
     def running(self) -> bool:
@@ -80,9 +80,9 @@ class Simulation:
                     records.bit[when, lane],
                 )
 
-    def _advance_block(self, block: State) -> tuple[State, Record]:
+    def _advance_block(self, block: State) -> tuple[State, Any]:
         state, records = self.engine.advance(block, TURNS)
-        return state, Record(*(np.asarray(r) for r in records))
+        return state, jax.device_get(records)
 
     def collected(self, name: str) -> np.ndarray:
         """A field of every trial's aggregator, trials first: `theta`, `average`, `received`, `version`, …"""

@@ -1,0 +1,1 @@
+"""Runs, metrics, pictures and statements."""

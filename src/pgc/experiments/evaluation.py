@@ -49,7 +49,5 @@ def _play(world: World, policy: ActorCritic, thetas: jax.Array, psis: Any, keys:
         moved = step(jax.random.fold_in(keys[0], t), state, action, psis)
         return (moved.state, alive & ~moved.terminated, score + jnp.where(alive, moved.reward, 0.0)), None
 
-    (_, _, scores), _ = jax.lax.scan(
-        tick, (start, jnp.ones(shape, bool), jnp.zeros(shape)), jnp.arange(world.max_steps)
-    )
+    (_, _, scores), _ = jax.lax.scan(tick, (start, jnp.ones(shape, bool), jnp.zeros(shape)), jnp.arange(world.max_steps))
     return scores

@@ -92,10 +92,7 @@ def label_of(run: Run) -> str:
     """A run in a few words, with the ε that truly holds."""
     c = run.config
     epsilon = run.summary["epsilon"] if run.complete else c.epsilon
-    if epsilon is None or epsilon == float("inf"):
-        words = "no privacy (ε = ∞)"
-    else:
-        words = f"{c.mechanism}, ε = {epsilon:g}"
+    words = "no privacy (ε = ∞)" if epsilon is None or epsilon == float("inf") else f"{c.mechanism}, ε = {epsilon:g}"
     return f"{words}, |B| = {c.buffer_size}" + (", zero-gradient control" if c.control else "")
 
 

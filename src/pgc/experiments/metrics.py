@@ -15,7 +15,7 @@ def average_scores(scores: np.ndarray, window: int = WINDOW) -> np.ndarray:
     if len(scores) < window:
         return np.empty(0)
     sums = np.cumsum(np.concatenate([[0.0], np.asarray(scores, float)]))
-    return (sums[window:] - sums[:-window]) / window
+    return np.asarray((sums[window:] - sums[:-window]) / window)
 
 
 def first_success_time(scores: np.ndarray, threshold: float, window: int = WINDOW) -> float:
@@ -26,7 +26,7 @@ def first_success_time(scores: np.ndarray, threshold: float, window: int = WINDO
 
 def success_ratio(fsts: np.ndarray, submissions: np.ndarray | int) -> np.ndarray:
     """|{k : FST_k ≤ n}| / K at each n."""
-    return np.mean(np.asarray(fsts)[:, None] <= np.atleast_1d(submissions), axis=0)
+    return np.asarray(np.mean(np.asarray(fsts)[:, None] <= np.atleast_1d(submissions), axis=0))
 
 
 def auc(fsts: np.ndarray, submissions: int) -> float:

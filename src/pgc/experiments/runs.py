@@ -1,10 +1,10 @@
 """A run on disk: what is in the folder, how it is written so that a kill loses nothing, how it is read back.
 
-    config.yaml           everything that decided the run
-    checkpoint.safetensors  the whole state; gone once the run is complete
-    metrics/part-*.parquet  one row per submission
-    policy.safetensors    theta and averaged, one row per trial
-    curve.png  privacy.json  summary.json
+config.yaml           everything that decided the run
+checkpoint.safetensors  the whole state; gone once the run is complete
+metrics/part-*.parquet  one row per submission
+policy.safetensors    theta and averaged, one row per trial
+curve.png  privacy.json  summary.json
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ class Run:
             temporary.write_bytes(data)
             _settle(temporary, self.path / name)
         except OSError as error:
-            raise PgcError(f"cannot write {self.path / name} ({error.strerror}); mend that, then continue with --resume") from None
+            raise PgcError(
+                f"cannot write {self.path / name} ({error.strerror}); mend that, then continue with --resume"
+            ) from None
 
 
 def fingerprint(config: TrainConfig) -> str:

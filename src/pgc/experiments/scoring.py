@@ -93,14 +93,16 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
     base = next((i for i, s in enumerate(summaries) if s["epsilon"] is None and not s["control"]), None)
     rows = []
     for run, summary, fst in zip(opened, summaries, fsts, strict=True):
-        same = base is not None and run.config.submissions == opened[base].config.submissions
+        relative = None
+        if base is not None and run.config.submissions == opened[base].config.submissions:
+            relative = metrics.relative_auc(fst, fsts[base], run.config.submissions)
         rows.append(
             {
                 "run": str(run.path),
                 "label": figures.label_of(run),
                 **{k: summary[k] for k in ("mechanism", "epsilon", "control", "trials", "submissions")},
                 **{k: summary[k] for k in ("fst_median", "success_ratio", "auc")},
-                "relative_auc": metrics.relative_auc(fst, fsts[base], run.config.submissions) if same else None,
+                "relative_auc": relative,
                 **{k: summary[k] for k in ("final_score_mean", "final_success_ratio", "averaged_success_ratio")},
             }
         )
@@ -109,7 +111,7 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
         folder.mkdir(parents=True, exist_ok=True)
         where = Run(folder, opened[0].config)
         where.write("compare.png", figures.comparison(scored))
-        result = finite({"runs": rows})
+        result: dict[str, Any] = finite({"runs": rows})
         where.write_json("summary.json", result)
     except OSError as error:
         raise PgcError(f"cannot write to {folder} ({error.strerror}); choose another --out") from None

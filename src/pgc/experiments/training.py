@@ -19,7 +19,7 @@ from pgc.engines.simulation import Happened, Simulation
 from pgc.errors import PgcError
 from pgc.experiments import figures, metrics
 from pgc.experiments.evaluation import greedy_scores
-from pgc.experiments.runs import Run, finite
+from pgc.experiments.runs import Run
 from pgc.experiments.statement import privacy_statement
 
 CHECKPOINT_SECONDS = 20.0
@@ -199,11 +199,12 @@ class Session:
         }
         if problem.score_bit:
             summary["success_rate_estimate"] = float(problem.score_bit.success_rate(self.ones, self.received.sum()))
-        return finite(summary) | {"fst": finite(fst.tolist())}
+        return {**summary, "fst": fst.tolist()}
 
 
 def _save_policies(theta: np.ndarray, averaged: np.ndarray) -> bytes:
-    return save({"theta": np.ascontiguousarray(theta), "averaged": np.ascontiguousarray(averaged)})
+    data: bytes = save({"theta": np.ascontiguousarray(theta), "averaged": np.ascontiguousarray(averaged)})
+    return data
 
 
 @contextmanager

@@ -7,6 +7,7 @@ contiguous trailing axis is what a CPU's vector unit and a GPU want.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -47,7 +48,7 @@ class ActorCritic:
     def shapes(self) -> list[tuple[int, int]]:
         """(outputs, inputs) of each layer, in the order in which θ holds them."""
         widths = (self.observation_dim, *self.hidden)
-        shared = [(out, into) for into, out in zip(widths, widths[1:], strict=False)]
+        shared = [(out, into) for into, out in itertools.pairwise(widths)]
         return [*shared, (self.num_actions, widths[-1]), (1, widths[-1])]
 
     @property

@@ -51,9 +51,7 @@ class Episode(NamedTuple):
     terminated: jax.Array  # s_T is terminal, not a time-out
 
 
-def shaped_reward(
-    kind: str, reward: jax.Array, ends: jax.Array, terminated: jax.Array, success: jax.Array
-) -> jax.Array:
+def shaped_reward(kind: str, reward: jax.Array, ends: jax.Array, terminated: jax.Array, success: jax.Array) -> jax.Array:
     """The reward that the loss sees at one step.
 
     `step`: the world's own. `end`: 0 until the episode ends, then +1 if its score reached Θ, else −1.
@@ -87,9 +85,7 @@ def returns(rewards: jax.Array, length: jax.Array, last_value: jax.Array, discou
     return out
 
 
-def episode_loss(
-    theta: jax.Array, episode: Episode, targets: jax.Array, policy: ActorCritic, options: LossOptions
-) -> jax.Array:
+def episode_loss(theta: jax.Array, episode: Episode, targets: jax.Array, policy: ActorCritic, options: LossOptions) -> jax.Array:
     """L̂_n for one episode and given targets (constants)."""
     observations = episode.observations[:, :-1]
     params = policy.unflatten(jnp.broadcast_to(theta[:, None], (policy.dim, observations.shape[1])))
@@ -109,21 +105,15 @@ def episode_loss(
     return total / episode.length if options.reduction == "mean" else total
 
 
-def episode_returns(
-    theta: jax.Array, episode: Episode, policy: ActorCritic, options: LossOptions, threshold: float
-) -> jax.Array:
+def episode_returns(theta: jax.Array, episode: Episode, policy: ActorCritic, options: LossOptions, threshold: float) -> jax.Array:
     """R_t of an episode under the chosen reward shape and bootstrap."""
     t = jnp.arange(episode.rewards.shape[0])
     happened = t < episode.length
     score = jnp.cumsum(jnp.where(happened, episode.rewards, 0.0))
-    rewards = shaped_reward(
-        options.reward, episode.rewards, t == episode.length - 1, episode.terminated, score >= threshold
-    )
+    rewards = shaped_reward(options.reward, episode.rewards, t == episode.length - 1, episode.terminated, score >= threshold)
     last = jnp.take(episode.observations, episode.length, axis=1)
     _, value = policy.apply(policy.unflatten(theta), last)
-    return returns(
-        rewards, episode.length, bootstrap_value(options.bootstrap, value, episode.terminated), options.discount
-    )
+    return returns(rewards, episode.length, bootstrap_value(options.bootstrap, value, episode.terminated), options.discount)
 
 
 def gradient(
@@ -144,4 +134,5 @@ def gradient(
         jax.grad(episode_loss)(theta, episode, targets, policy, options)
         for episode, targets in zip(episodes, all_returns, strict=True)
     ]
-    return sum(grads[1:], grads[0]) / len(grads)
+    total: jax.Array = sum(grads[1:], grads[0])
+    return total / len(grads)

@@ -11,8 +11,8 @@ and because R_t = Σ_{j≥t} γ^{j−t} r_j, the return part can be summed forwa
 A bootstrap is a last reward γ·V(s_T). Standardised returns (R_t − m)/σ need Σ φ_t, Σ R_t and Σ R_t², which are running sums as
 well. Memory is O(d) whatever the episode's length.
 
-Steps are added a *chunk* of n at a time: `tape` notes each step's layer inputs and cotangents (small), and `advance` forms all n outer
-products at once, so that the d-sized sums are touched once a chunk and not once a step.
+Steps are added a *chunk* of n at a time: `tape` notes each step's layer inputs and cotangents (small), and `advance` forms
+all n outer products at once, so that the d-sized sums are touched once a chunk and not once a step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Tape(NamedTuple):
 class ReturnSums(NamedTuple):
     """Running sums that give the mean and deviation of R_t without storing it."""
 
-    count: jax.Array  # T so far
+    steps: jax.Array  # T so far
     total: jax.Array  # Σ_t R_t
     squares: jax.Array  # Σ_t R_t²
     decay: jax.Array  # Σ_t γ^{j−t}
@@ -47,31 +47,35 @@ class ReturnSums(NamedTuple):
     cross: jax.Array  # Σ_t γ^{j−t} R_t, rewards up to j
 
 
+class Standardizing(NamedTuple):
+    """What standardised returns need besides."""
+
+    rest: jax.Array  # Σ_t (−V_t φ_t − β ∇H_t)
+    plain: jax.Array  # Σ_t φ_t
+    sums: ReturnSums
+
+
 class Traces(NamedTuple):
-    """What an agent remembers of the episode it is playing, (d, *batch). The last three only if returns are standardised."""
+    """What an agent remembers of the episode it is playing, (d, *batch)."""
 
     eligibility: jax.Array  # e
-    weighted: jax.Array  # Σ_t R_t φ_t, plus `rest` if returns are not standardised
-    rest: jax.Array | None  # Σ_t (−V_t φ_t − β ∇H_t)
-    plain: jax.Array | None  # Σ_t φ_t
-    sums: ReturnSums | None
+    weighted: jax.Array  # Σ_t R_t φ_t, plus the rest if returns are not standardised
+    more: Standardizing | None
 
 
 class Gradients(NamedTuple):
     """Sums over finished episodes, from which the report's gradient is made."""
 
     weighted: jax.Array  # (d, *batch)
-    rest: jax.Array | None
-    plain: jax.Array | None
-    sums: ReturnSums | None
+    more: Standardizing | None
 
 
 def start(dim: int, batch: tuple[int, ...], options: LossOptions) -> Traces:
     """Empty traces."""
     zeros = jnp.zeros((dim, *batch))
     if options.standardize == "no":
-        return Traces(zeros, zeros, None, None, None)
-    return Traces(zeros, zeros, zeros, zeros, ReturnSums(*[jnp.zeros(batch)] * 6))
+        return Traces(zeros, zeros, None)
+    return Traces(zeros, zeros, Standardizing(zeros, zeros, ReturnSums(*[jnp.zeros(batch)] * 6)))
 
 
 def tape(
@@ -90,15 +94,11 @@ def tape(
     to_value = jnp.full_like(value, -2 * options.value_weight)
     minus_entropy = pi * (log_pi - sum_of_products(list(pi), list(log_pi)))  # −∂H/∂ logits
     phi = policy.backward(params, inputs, to_logits, to_value)
-    rest = policy.backward(
-        params, inputs, -value * to_logits + options.entropy_weight * minus_entropy, -value * to_value
-    )
+    rest = policy.backward(params, inputs, -value * to_logits + options.entropy_weight * minus_entropy, -value * to_value)
     return Tape(inputs, phi, rest)
 
 
-def advance(
-    policy: ActorCritic, traces: Traces, chunk: Tape, rewards: jax.Array, lived: jax.Array, discount: float
-) -> Traces:
+def advance(policy: ActorCritic, traces: Traces, chunk: Tape, rewards: jax.Array, lived: jax.Array, discount: float) -> Traces:
     """Add a chunk of n steps: tape, rewards (n, *batch), and which of them happened (the first few of each lane)."""
     n = rewards.shape[0]
     rewards = jnp.where(lived, rewards, 0.0)
@@ -109,31 +109,32 @@ def advance(
     count = jnp.sum(lived, axis=0)
     fading = jnp.where(lived, discount ** jnp.maximum(count - 1 - jnp.arange(n)[:, None], 0), 0.0)
 
-    def multiply_out(of_phi: jax.Array | None, of_rest: bool) -> jax.Array:
-        cotangents = [
-            sum((w[:, None] * c for w, c in ((of_phi, p), (lived if of_rest else None, r)) if w is not None), 0.0)
-            for p, r in zip(chunk.phi, chunk.rest, strict=True)
-        ]
+    rest = [lived[:, None] * c for c in chunk.rest]
+
+    def multiply_out(weight: jax.Array | None, add_rest: bool) -> jax.Array:
+        """Σ_t weight_t·φ_t, and Σ_t rest_t."""
+        cotangents = rest if weight is None else [weight[:, None] * c for c in chunk.phi]
+        if weight is not None and add_rest:
+            cotangents = [c + r for c, r in zip(cotangents, rest, strict=True)]
         return _outer_products(policy, cotangents, chunk.inputs)
 
     eligibility = discount**count * traces.eligibility + multiply_out(fading, False)
     weighted = traces.weighted + returns[0] * traces.eligibility
-    if traces.sums is None:
-        return Traces(eligibility, weighted + multiply_out(returns[1:], True), None, None, None)
-    s = traces.sums
+    if traces.more is None:
+        return Traces(eligibility, weighted + multiply_out(returns[1:], True), None)
+    s = traces.more.sums
     for i in range(n):
         shifted = s._replace(
-            count=s.count + 1, decay=discount * s.decay + 1, decay2=discount**2 * s.decay2 + 1, cross=discount * s.cross
+            steps=s.steps + 1, decay=discount * s.decay + 1, decay2=discount**2 * s.decay2 + 1, cross=discount * s.cross
         )
         added = _add_reward(shifted, rewards[i])
         s = ReturnSums(*(jnp.where(lived[i], new, old) for new, old in zip(added, s, strict=True)))
-    return Traces(
-        eligibility,
-        weighted + multiply_out(returns[1:], False),
-        traces.rest + multiply_out(None, True),
-        traces.plain + multiply_out(lived.astype(rewards.dtype), False),
+    more = Standardizing(
+        traces.more.rest + multiply_out(None, True),
+        traces.more.plain + multiply_out(lived.astype(rewards.dtype), False),
         s,
     )
+    return Traces(eligibility, weighted + multiply_out(returns[1:], False), more)
 
 
 def finish(traces: Traces, length: jax.Array, last_value: jax.Array, options: LossOptions) -> Gradients:
@@ -141,22 +142,23 @@ def finish(traces: Traces, length: jax.Array, last_value: jax.Array, options: Lo
     last_reward = options.discount * last_value
     weight = 1.0 / jnp.maximum(length, 1) if options.reduction == "mean" else jnp.ones_like(last_reward)
     weighted = (traces.weighted + last_reward * traces.eligibility) * weight
-    if traces.sums is None:
-        return Gradients(weighted, None, None, None)
-    return Gradients(weighted, traces.rest * weight, traces.plain * weight, _add_reward(traces.sums, last_reward))
+    if traces.more is None:
+        return Gradients(weighted, None)
+    rest, plain, sums = traces.more
+    return Gradients(weighted, Standardizing(rest * weight, plain * weight, _add_reward(sums, last_reward)))
 
 
 def combine(total: Gradients, episodes: int, options: LossOptions) -> jax.Array:
     """g_n from the sums over a report's local episodes."""
-    if total.sums is None:
+    if total.more is None:
         return total.weighted / episodes
-    s = total.sums
-    mean = s.total / jnp.maximum(s.count, 1)
+    rest, plain, s = total.more
+    mean = s.total / jnp.maximum(s.steps, 1)
     deviation = jnp.ones_like(mean)
     if options.standardize == "scale":
-        deviation = jnp.sqrt(jnp.maximum(s.squares / jnp.maximum(s.count, 1) - mean**2, 0.0))
-    centred = (total.weighted - mean * total.plain) / jnp.maximum(deviation, STD_FLOOR)
-    return (centred + total.rest) / episodes
+        deviation = jnp.sqrt(jnp.maximum(s.squares / jnp.maximum(s.steps, 1) - mean**2, 0.0))
+    centred = (total.weighted - mean * plain) / jnp.maximum(deviation, STD_FLOOR)
+    return (centred + rest) / episodes
 
 
 def _outer_products(policy: ActorCritic, cotangents: list[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:

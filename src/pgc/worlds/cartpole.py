@@ -65,9 +65,7 @@ class CartPole(World):
         cos, sin = jnp.cos(angle), jnp.sin(angle)
 
         pressure = (push + pole_mass_length * angle_dot**2 * sin) / total_mass
-        angle_acc = (psi.gravity * sin - cos * pressure) / (
-            psi.length * (4.0 / 3.0 - psi.pole_mass * cos**2 / total_mass)
-        )
+        angle_acc = (psi.gravity * sin - cos * pressure) / (psi.length * (4.0 / 3.0 - psi.pole_mass * cos**2 / total_mass))
         x_acc = pressure - pole_mass_length * angle_acc * cos / total_mass
 
         moved = CartPoleState(

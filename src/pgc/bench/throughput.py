@@ -1,0 +1,76 @@
+"""`pgc bench`: live environment steps/s and submissions/s of the embedded engine with a mechanism on, beside plain loops.
+
+All are measured in one run, one after another, because machines differ and are shared: only the ratios mean anything.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import time
+from dataclasses import replace
+from typing import Any
+
+import jax
+
+from pgc.bench import numpy_loop, torch_loop
+from pgc.bench.common import Counts, Settings
+from pgc.config import PRESETS, build
+from pgc.engines.simulation import Simulation
+from pgc.errors import PgcError
+
+PAPER = {"laplace": (0.01, 1), "prs": (1.0, 100)}
+"""C and |B|."""
+ENDLESS = 10_000_000
+
+
+def bench(mechanism: str, trials: int, seconds: float, seed: int, baselines: bool) -> dict[str, Any]:
+    """Measure. Compilation is timed apart. `live` steps are those of delivered reports: padding and waiting do not count."""
+    if mechanism not in PAPER:
+        raise PgcError(f"bench knows the mechanisms {' and '.join(PAPER)}, not '{mechanism}'")
+    if trials < 1 or not seconds > 0:
+        raise PgcError("trials must be at least 1 and seconds greater than 0")
+    compile_s, engine = _engine(mechanism, trials, seconds, seed)
+    result: dict[str, Any] = {
+        "device": jax.devices()[0].device_kind,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "mechanism": mechanism,
+        "trials": trials,
+        "seed": seed,
+        "steps_per_s": engine.steps / engine.seconds,
+        "submissions_per_s": engine.submissions / engine.seconds,
+        "mean_episode": engine.steps / max(engine.submissions, 1),
+        "compile_s": compile_s,
+        "ratio_torch": None,
+        "ratio_numpy": None,
+    }
+    if not baselines:
+        return result
+    clip, buffer_size = PAPER[mechanism]
+    settings = Settings(mechanism=mechanism, clip=clip, buffer_size=buffer_size, seed=seed)
+    for name, loop, needs in (("numpy", numpy_loop, "gymnasium"), ("torch", torch_loop, "torch")):
+        if importlib.util.find_spec(needs) and importlib.util.find_spec("gymnasium"):
+            counts = loop.run(settings, seconds)
+            result[f"{name}_steps_per_s"] = counts.steps / counts.seconds
+            result[f"{name}_submissions_per_s"] = counts.submissions / counts.seconds
+            result[f"{name}_mean_episode"] = counts.steps / max(counts.submissions, 1)
+            result[f"ratio_{name}"] = result["steps_per_s"] / result[f"{name}_steps_per_s"]
+    return result
+
+
+def _engine(mechanism: str, trials: int, seconds: float, seed: int) -> tuple[float, Counts]:
+    config = replace(PRESETS["paper"], mechanism=mechanism, trials=trials, seed=seed, submissions=ENDLESS)
+    began = time.perf_counter()
+    simulation = Simulation(build(config))
+    list(simulation.advance())
+    first = time.perf_counter() - began
+    steps, submissions, began = 0, 0, time.perf_counter()
+    rounds = 0
+    while time.perf_counter() - began < seconds:
+        for happened in simulation.advance():
+            steps += int(happened.steps.sum())
+            submissions += len(happened.score)
+        rounds += 1
+    took = time.perf_counter() - began
+    return max(0.0, first - took / rounds), Counts(steps, submissions, took)
