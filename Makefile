@@ -8,10 +8,10 @@ train: .venv/train
 	$(BIN)/pgc train
 
 test: .venv/test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-all: .venv/all lint
-	$(BIN)/python -m pytest --all
+	$(BIN)/python -m pytest -n 2 --dist loadfile --all
 
 lint: .venv/test
 	$(BIN)/ruff check .

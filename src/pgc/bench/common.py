@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,15 +29,28 @@ class Settings:
     value_weight: float = 0.5
     entropy_weight: float = 0.01
     seed: int = 0
+    seconds: float = math.inf
+    submissions: float = math.inf
+    """Whichever comes first."""
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What was done in how long."""
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What was done in how long: the score of every submission in order of arrival, and where θ went."""
 
-    steps: int
-    submissions: int
     seconds: float
+    scores: list[int]
+    moved: Any
+
+    @property
+    def submissions(self) -> int:
+        """How many reports were delivered."""
+        return len(self.scores)
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of delivered reports: in CartPole an episode's score is its length."""
+        return sum(self.scores)
 
 
 def make_environment() -> Any:
@@ -48,8 +62,10 @@ def make_environment() -> Any:
 def randomize(gradient: np.ndarray, settings: Settings, rng: np.random.Generator) -> np.ndarray:
     """Laplace or PRS as printed (d̂ = 1 at ε = 1), in NumPy."""
     c, epsilon = settings.clip, settings.epsilon
+    clipped = gradient / max(1.0, np.abs(gradient).sum() / (c / 2))
+    if settings.mechanism == "none":
+        return np.asarray(clipped)
     if settings.mechanism == "laplace":
-        clipped = gradient / max(1.0, np.abs(gradient).sum() / (c / 2))
         return np.asarray(clipped + rng.laplace(scale=c / epsilon, size=gradient.shape))
     m = rng.choice((-(3**0.5), 0.0, 0.0, 0.0, 0.0, 3**0.5), size=gradient.shape)
     u = min(max(float(m @ gradient), -c), c)
@@ -57,23 +73,23 @@ def randomize(gradient: np.ndarray, settings: Settings, rng: np.random.Generator
     return np.asarray(m * (c if rng.random() < keep else -c))
 
 
-def virtual_time_loop(
-    theta: Any, episode: Episode, privatize: Callable[[np.ndarray], np.ndarray], settings: Settings, deadline: float
-) -> Counts:
+def virtual_time_loop(theta: Any, episode: Episode, privatize: Callable[[np.ndarray], np.ndarray], settings: Settings) -> Outcome:
     """Algorithm 1 with W workers in virtual time: the earliest finished report is delivered, its worker starts anew."""
-    began, steps, received, buffer = time.perf_counter(), 0, 0, []
+    began, first = time.perf_counter(), theta
+    scores: list[int] = []
+    buffer: list[np.ndarray] = []
     pending = []
     for worker in range(settings.workers):
-        gradient, length = episode(theta, received)
+        gradient, length = episode(theta, 0)
         pending.append((length, worker, privatize(gradient), length))
-    while time.perf_counter() < deadline:
+    while time.perf_counter() - began < settings.seconds and len(scores) < settings.submissions:
         now, worker, report, length = min(pending, key=lambda p: p[:2])
-        steps, received = steps + length, received + 1
+        scores.append(length)
         buffer.append(report)
         if len(buffer) >= settings.buffer_size:
             mean = np.mean(buffer, axis=0) if len(buffer) > 1 else buffer[0]
             theta = theta - settings.learning_rate * mean.astype(np.float32)
             buffer = []
-        gradient, length = episode(theta, received)
+        gradient, length = episode(theta, len(scores))
         pending[worker] = (now + length, worker, privatize(gradient), length)
-    return Counts(steps, received, time.perf_counter() - began)
+    return Outcome(seconds=time.perf_counter() - began, scores=scores, moved=theta - first)

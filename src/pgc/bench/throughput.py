@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from pgc.bench import numpy_loop, torch_loop
-from pgc.bench.common import Counts, Settings
+from pgc.bench.common import Settings
 from pgc.config import PRESETS, build
 from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError
@@ -31,16 +31,16 @@ def bench(mechanism: str, trials: int, seconds: float, seed: int, baselines: boo
         raise PgcError(f"bench knows the mechanisms {' and '.join(PAPER)}, not '{mechanism}'")
     if trials < 1 or not seconds > 0:
         raise PgcError("trials must be at least 1 and seconds greater than 0")
-    compile_s, engine = _engine(mechanism, trials, seconds, seed)
+    compile_s, took, steps, submissions = _engine(mechanism, trials, seconds, seed)
     result: dict[str, Any] = {
         "device": jax.devices()[0].device_kind,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "mechanism": mechanism,
         "trials": trials,
         "seed": seed,
-        "steps_per_s": engine.steps / engine.seconds,
-        "submissions_per_s": engine.submissions / engine.seconds,
-        "mean_episode": engine.steps / max(engine.submissions, 1),
+        "steps_per_s": steps / took,
+        "submissions_per_s": submissions / took,
+        "mean_episode": steps / max(submissions, 1),
         "compile_s": compile_s,
         "ratio_torch": None,
         "ratio_numpy": None,
@@ -48,10 +48,10 @@ def bench(mechanism: str, trials: int, seconds: float, seed: int, baselines: boo
     if not baselines:
         return result
     clip, buffer_size = PAPER[mechanism]
-    settings = Settings(mechanism=mechanism, clip=clip, buffer_size=buffer_size, seed=seed)
+    settings = Settings(mechanism=mechanism, clip=clip, buffer_size=buffer_size, seed=seed, seconds=seconds)
     for name, loop, needs in (("numpy", numpy_loop, "gymnasium"), ("torch", torch_loop, "torch")):
         if importlib.util.find_spec(needs) and importlib.util.find_spec("gymnasium"):
-            counts = loop.run(settings, seconds)
+            counts = loop.run(settings)
             result[f"{name}_steps_per_s"] = counts.steps / counts.seconds
             result[f"{name}_submissions_per_s"] = counts.submissions / counts.seconds
             result[f"{name}_mean_episode"] = counts.steps / max(counts.submissions, 1)
@@ -59,7 +59,7 @@ def bench(mechanism: str, trials: int, seconds: float, seed: int, baselines: boo
     return result
 
 
-def _engine(mechanism: str, trials: int, seconds: float, seed: int) -> tuple[float, Counts]:
+def _engine(mechanism: str, trials: int, seconds: float, seed: int) -> tuple[float, float, int, int]:
     config = replace(PRESETS["paper"], mechanism=mechanism, trials=trials, seed=seed, submissions=ENDLESS)
     began = time.perf_counter()
     simulation = Simulation(build(config))
@@ -73,4 +73,4 @@ def _engine(mechanism: str, trials: int, seconds: float, seed: int) -> tuple[flo
             submissions += len(happened.score)
         rounds += 1
     took = time.perf_counter() - began
-    return max(0.0, first - took / rounds), Counts(steps, submissions, took)
+    return max(0.0, first - took / rounds), took, steps, submissions

@@ -5,17 +5,16 @@ Acting runs without autograd on one thread; the loss is computed once per episod
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
-from pgc.bench.common import Counts, Settings, make_environment, randomize, virtual_time_loop
+from pgc.bench.common import Outcome, Settings, make_environment, randomize, virtual_time_loop
 from pgc.errors import require
 
 
-def run(settings: Settings, seconds: float) -> Counts:
-    """Play for a while; count environment steps and submissions."""
+def run(settings: Settings) -> Outcome:
+    """Play for as long as the settings say."""
     torch = require("torch", "bench")
     torch.set_num_threads(1)
     torch.manual_seed(settings.seed)
@@ -51,7 +50,7 @@ def run(settings: Settings, seconds: float) -> Counts:
         grads = torch.autograd.grad(loss, (shared, policy, value))
         return torch.cat([g.flatten() for g in grads]).numpy(), len(actions)
 
-    return virtual_time_loop(theta, episode, lambda g: randomize(g, settings, rng), settings, time.perf_counter() + seconds)
+    return virtual_time_loop(theta, episode, lambda g: randomize(g, settings, rng), settings)
 
 
 def _loss(torch: Any, states: np.ndarray, actions: np.ndarray, shared: Any, policy: Any, value: Any, s: Settings) -> Any:

@@ -1,0 +1,198 @@
+"""What each command takes and prints. The help of a flag is the text under its field."""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, Positional
+
+from pgc.config import PRESETS, TrainConfig
+from pgc.errors import PgcError
+from pgc.experiments import scoring, training
+from pgc.progress import Watch
+
+Command = TypeVar("Command")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(TrainConfig):
+    """Train one policy for a population of private worlds under ε-local differential privacy.
+
+    Leaves a folder with config.yaml, metrics/ (one row per submission), policy.safetensors, curve.png, privacy.json and
+    summary.json, and prints its path last. Ctrl-C leaves a checkpoint for --resume.
+    """
+
+    out: Path | None = None
+    """Folder for the results; by default a new one under runs/."""
+    resume: Path | None = None
+    """Continue this run folder from its checkpoint, to the bit-identical result. Takes no other setting."""
+    json: bool = False
+    """Print the summary as JSON and nothing else."""
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Score the policy of a finished run, world by world, inside and outside the population it was trained on.
+
+    Writes evaluation.json and evaluation.png into the run folder.
+    """
+
+    run: Positional[Path]
+    """A folder made by pgc train."""
+    policy: str = "averaged"
+    """Which of the saved policies: averaged, or theta (the last one)."""
+    episodes: int = 100
+    """Greedy episodes for each ψ."""
+    seed: int = 1
+    """Of the start states."""
+    population: tuple[str, ...] | None = None
+    """Score at these ψ instead: FIELD=v1,v2,… or FIELD=low:high."""
+    gif: bool = False
+    """Also draw one episode as episode.gif."""
+    json: bool = False
+    """Print the result as JSON and nothing else."""
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Put finished runs on one figure and in one table."""
+
+    runs: Positional[tuple[Path, ...]]
+    """Folders made by pgc train. If one of them has ε = ∞, AUC is also given relative to it."""
+    out: Path = Path("compare")
+    """Folder for compare.png and summary.json."""
+    json: bool = False
+    """Print the table as JSON and nothing else."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure, in one run, the embedded engine against plain PyTorch and NumPy loops of the same algorithm."""
+
+    mechanism: str = "laplace"
+    """The mechanism that is on: laplace or prs, with the paper's settings."""
+    trials: int = 180
+    """Trials side by side."""
+    seconds: float = 15.0
+    """How long each of them runs."""
+    seed: int = 0
+    """Of all of them."""
+    engine_only: bool = False
+    """Do not run the plain loops. (PyTorch's is run only if it is installed.)"""
+    json: bool = False
+    """Print the result as JSON and nothing else."""
+
+
+def train(given: list[str]) -> int:
+    """`pgc train`."""
+    names = [f.name for f in fields(TrainConfig)]
+    preset = _preset(given)
+    if preset not in PRESETS:
+        raise PgcError(f"unknown preset '{preset}'; choose one of: {', '.join(PRESETS)}")
+    args = _parse(Train, "train", given, Train(**{name: getattr(PRESETS[preset], name) for name in names}))
+    config = None
+    if args.resume is None:
+        config = TrainConfig(**{name: getattr(args, name) for name in names})
+    elif others := [a for a in given if a.startswith("--") and a.split("=")[0] not in ("--resume", "--json")]:
+        raise PgcError(f"--resume takes every setting from the run itself; drop {' '.join(others)}")
+    try:
+        with Watch(f"ε = {config.epsilon:g}" if config else "", quiet=args.json) as progress:
+            run = training.train(config, out=args.out, resume=args.resume, progress=progress)
+    except training.Interrupted as stopped:
+        print(f"pgc: {stopped}", file=sys.stderr)
+        return 130
+    summary = run.summary
+    if args.json:
+        return _print_json(summary)
+    for key, words in TRAIN_LINES.items():
+        print(f"{words:<26} {_number(summary[key], ',.6g')}")
+    print(run.path)
+    return 0
+
+
+TRAIN_LINES = {
+    "epsilon": "ε of one agent, in all",
+    "fst_median": "first success (median)",
+    "success_ratio": "success ratio",
+    "auc": "AUC",
+    "final_score_mean": "final policy's score",
+    "final_success_ratio": "final policy ≥ Θ",
+    "averaged_score_mean": "averaged policy's score",
+    "averaged_success_ratio": "averaged policy ≥ Θ",
+    "env_steps": "environment steps",
+    "seconds": "seconds",
+}
+
+
+def evaluate(given: list[str]) -> int:
+    """`pgc evaluate`."""
+    args = _parse(Evaluate, "evaluate", given)
+    done = scoring.evaluate(
+        args.run, policy=args.policy, episodes=args.episodes, seed=args.seed, population=args.population, gif=args.gif
+    )
+    if args.json:
+        return _print_json(done.summary)
+    for name, score in done.summary["scores"].items():
+        print(f"{name:<28} {score:6.1f}" + ("  trained on" if name in done.summary["trained_on"] else ""))
+    print(done.path)
+    return 0
+
+
+def compare(given: list[str]) -> int:
+    """`pgc compare`."""
+    args = _parse(Compare, "compare", given)
+    result = scoring.compare(list(args.runs), out=args.out)
+    if args.json:
+        return _print_json(result)
+    print(f"{'run':<44} {'FST':>8} {'success':>8} {'AUC':>6} {'rel.':>6} {'final':>6} {'averaged ≥ Θ':>13}")
+    for row in result["runs"]:
+        relative = "" if row["relative_auc"] is None else f"{row['relative_auc']:.3f}"
+        print(
+            f"{row['label']:<44} {_number(row['fst_median'], '.0f'):>8} {row['success_ratio']:>8.2f} {row['auc']:>6.3f} "
+            f"{relative:>6} {row['final_score_mean']:>6.1f} {row['averaged_success_ratio']:>13.2f}"
+        )
+    print(args.out)
+    return 0
+
+
+def bench(given: list[str]) -> int:
+    """`pgc bench`."""
+    from pgc.bench import throughput  # its peers are optional
+
+    args = _parse(Bench, "bench", given)
+    result = throughput.bench(args.mechanism, args.trials, args.seconds, args.seed, not args.engine_only)
+    if args.json:
+        return _print_json(result)
+    for key, value in result.items():
+        print(f"{key:<26} {value:,.1f}" if isinstance(value, float) else f"{key:<26} {value}")
+    return 0
+
+
+def _parse(kind: type[Command], verb: str, given: list[str], default: Command | None = None) -> Command:
+    extra: dict[str, Any] = {} if default is None else {"default": default}
+    parsed: Command = tyro.cli(kind, prog=f"pgc {verb}", args=given, config=(FlagCreatePairsOff,), **extra)
+    return parsed
+
+
+def _preset(given: list[str]) -> str:
+    """The preset decides the defaults of all other flags, so it is read first."""
+    for i, word in enumerate(given):
+        if word == "--preset" and i + 1 < len(given):
+            return given[i + 1]
+        if word.startswith("--preset="):
+            return word.partition("=")[2]
+    return "default"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "∞" if value is None else format(value, form)
+
+
+def _print_json(values: dict[str, Any]) -> int:
+    print(json_.dumps(values, ensure_ascii=False))
+    return 0

@@ -1,0 +1,245 @@
+"""The command line as a user meets it: what it leaves, what it prints, and what it says when it is used wrongly."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import pgc
+from pgc.cli import COMMANDS, main
+from pgc.config import PRESETS
+from pgc.experiments.runs import Run
+
+SMALL = ["--local-episodes", "1", "--submissions", "120", "--trials", "2", "--eval-episodes", "3", "--workers", "3"]
+KEYS = {
+    "mechanism", "epsilon", "epsilon_gradient", "epsilon_score", "submissions", "trials", "seed", "fst_median", "success_ratio",
+    "auc", "final_score_mean", "final_success_ratio", "averaged_success_ratio", "env_steps", "seconds",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """One small finished run that several tests look at."""
+    path = tmp_path_factory.mktemp("runs") / "prs"
+    assert main(["train", *SMALL, "--score-epsilon", "0.25", "--out", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def free(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "free"
+    assert main(["train", *SMALL, "--epsilon", "inf", "--out", str(path)]) == 0
+    return path
+
+
+def refused(capsys, *arguments) -> str:
+    """Run a command that must fail as a user's mistake; return the one line it says."""
+    assert main([str(a) for a in arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("pgc: ") and said.err.count("\n") == 1
+    return said.err
+
+
+def test_help_is_a_table_of_contents(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"pgc {verb}" in out for verb in COMMANDS)
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate", "compare", "bench"])
+def test_every_command_explains_itself(verb, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([verb, "--help"])
+    assert stop.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_a_run_leaves_everything_the_readme_says(finished):
+    left = {str(p.relative_to(finished)) for p in finished.rglob("*") if p.is_file()}
+    assert left == {
+        "config.yaml", "metrics/part-00000.parquet", "policy.safetensors", "curve.png", "privacy.json", "summary.json",
+    }  # fmt: skip
+    summary = json.loads((finished / "summary.json").read_text())
+    assert set(summary) >= KEYS
+    assert (summary["mechanism"], summary["epsilon"], summary["trials"], summary["received"]) == ("prs", 1.0, 2, 240)
+    assert summary["epsilon_gradient"] == 0.75 and summary["epsilon_score"] == 0.25
+    assert summary["unused_reports"] == 2 * (120 % 50)
+    privacy = json.loads((finished / "privacy.json").read_text())
+    assert privacy["epsilon"] == 1.0 and privacy["honest"] and privacy["not_protected"]
+    policies = Run.open(finished).policies()
+    assert policies["theta"].shape == policies["averaged"].shape == (2, 112)
+
+
+def test_there_is_one_row_of_metrics_for_each_submission(finished):
+    table = pq.read_table(finished / "metrics").to_pydict()
+    assert sorted(zip(table["trial"], table["n"], strict=True)) == [(k, n) for k in range(2) for n in range(1, 121)]
+    assert min(table["steps"]) >= min(table["score"]) >= 1
+    assert sum(table["steps"]) == json.loads((finished / "summary.json").read_text())["env_steps"]
+    scores = Run.open(finished).scores()
+    assert scores.shape == (2, 120) and not np.isnan(scores).any()
+
+
+def test_json_prints_the_summary_alone_and_infinity_is_null(capsys, tmp_path):
+    arguments = ["--preset", "paper", "--epsilon", "inf", "--submissions", "50", "--trials", "1", "--eval-episodes", "2"]
+    assert main(["train", *arguments, "--json", "--out", str(tmp_path / "r")]) == 0
+    said = capsys.readouterr()
+    summary = json.loads(said.out)
+    assert said.err == "" and set(summary) >= KEYS
+    assert summary["epsilon"] is None and summary["mechanism"] == "none" and summary["fst_median"] is None
+
+
+def test_the_same_seed_gives_the_same_policy_through_the_python_interface(finished, tmp_path):
+    config = Run.open(finished).config
+    run = pgc.train(config, out=tmp_path / "again")
+    for name in ("theta", "averaged"):
+        assert np.array_equal(run.policies()[name], Run.open(finished).policies()[name])
+    without_clock = [{k: v for k, v in r.summary.items() if k != "seconds"} for r in (run, Run.open(finished))]
+    assert without_clock[0] == without_clock[1]
+
+
+def test_evaluate_scores_inside_and_outside_the_population(finished, capsys):
+    assert main(["evaluate", str(finished), "--episodes", "3", "--gif"]) == 0
+    out = capsys.readouterr().out
+    assert "gravity=9.8" in out and "trained on" in out and out.strip().endswith(str(finished))
+    result = json.loads((finished / "evaluation.json").read_text())
+    assert len(result["trained_on"]) == 3 and len(result["scores"]) > 3
+    assert (finished / "evaluation.png").read_bytes()[:4] == b"\x89PNG" and (finished / "episode.gif").read_bytes()[:3] == b"GIF"
+    assert (
+        main(["evaluate", str(finished), "--population", "length=0.3,0.9", "--policy", "theta", "--json", "--episodes", "2"]) == 0
+    )
+    assert set(json.loads(capsys.readouterr().out)["scores"]) == {"gravity=9.8 length=0.3", "gravity=9.8 length=0.9"}
+
+
+def test_compare_puts_runs_on_one_figure(finished, free, capsys, tmp_path):
+    assert main(["compare", str(finished), str(free), "--out", str(tmp_path / "c"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["runs"]
+    assert [r["epsilon"] for r in rows] == [1.0, None]
+    assert (tmp_path / "c" / "compare.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def start_train(path: Path, *arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "pgc.cli", "train", "--out", str(path), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+LONG = ["--preset", "paper", "--submissions", "5000", "--trials", "2", "--eval-episodes", "2", "--seed", "4"]
+
+
+def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_path):
+    whole = pgc.train(pgc.TrainConfig(**settings_of(LONG)), out=tmp_path / "whole")
+
+    stopped = start_train(tmp_path / "stopped", *LONG)
+    wait_for(tmp_path / "stopped" / "checkpoint.safetensors")
+    time.sleep(1.0)
+    stopped.send_signal(signal.SIGINT)
+    _, said = stopped.communicate(timeout=60)
+    assert stopped.returncode == 130 and f"--resume {tmp_path / 'stopped'}" in said
+    first_half = len(pq.read_table(tmp_path / "stopped" / "metrics")) if any((tmp_path / "stopped/metrics").iterdir()) else 0
+    assert first_half < 10_000
+
+    killed = tmp_path / "killed"
+    shutil.copytree(tmp_path / "stopped", killed)
+    # A kill after rows were written and before the checkpoint that counts them: the rows must not be counted twice.
+    parts = sorted((killed / "metrics").iterdir())
+    if parts:
+        shutil.copy(parts[-1], killed / "metrics" / f"part-{len(parts):05d}.parquet")
+    for path in (tmp_path / "stopped", killed):
+        run = pgc.train(resume=path)
+        assert np.array_equal(run.policies()["theta"], whole.policies()["theta"])
+        assert np.array_equal(run.policies()["averaged"], whole.policies()["averaged"])
+        assert np.array_equal(run.scores(), whole.scores())
+        assert run.summary["env_steps"] == whole.summary["env_steps"] and run.summary["fst"] == whole.summary["fst"]
+        assert not (path / "checkpoint.safetensors").exists()
+    assert pgc.train(resume=killed).summary == run.summary  # a finished run is left as it is
+
+
+def settings_of(flags):
+    settings = asdict(PRESETS[flags[1]])
+    for name, value in zip(flags[2::2], flags[3::2], strict=True):
+        settings[name[2:].replace("-", "_")] = int(value)
+    return settings
+
+
+def wait_for(path: Path, seconds: float = 90) -> None:
+    deadline = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--epsilon", "0"], "epsilon must be greater than 0"),
+        (["--epsilon", "nan"], "epsilon is not a number"),
+        (["--clip", "0"], "clip must be greater than 0"),
+        (["--reduced-dim", "113"], "between 1 and d = 112"),
+        (["--buffer-size", "0"], "buffer_size must be at least 1"),
+        (["--mechanism", "gauss"], "choose one of: none, laplace, prs"),
+        (["--world", "chess"], "choose one of: cartpole"),
+        (["--population", "mass=2"], "FIELD one of gravity"),
+        (["--preset", "nature"], "unknown preset"),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, list) else "",
+)  # fmt: skip
+def test_a_bad_setting_is_one_line_and_nothing_is_written(arguments, words, capsys, tmp_path):
+    assert words in refused(capsys, "train", *arguments, "--out", tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+def test_no_folder_is_overwritten(finished, capsys, tmp_path):
+    before = (finished / "summary.json").read_bytes()
+    assert "choose another --out" in refused(capsys, "train", *SMALL, "--out", finished)
+    assert (finished / "summary.json").read_bytes() == before
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    assert "not empty" in refused(capsys, "train", *SMALL, "--out", tmp_path / "mine")
+    (tmp_path / "file").write_text("")
+    assert "choose another --out" in refused(capsys, "train", *SMALL, "--out", tmp_path / "file")
+    assert "choose another --out" in refused(capsys, "train", *SMALL, "--out", tmp_path / "file" / "below")
+
+
+def test_resuming_the_wrong_thing_says_what_is_wrong(capsys, tmp_path, free):
+    assert "not a run folder" in refused(capsys, "train", "--resume", tmp_path)
+    assert "drop --epsilon" in refused(capsys, "train", "--resume", free, "--epsilon", "2")
+
+    broken = tmp_path / "broken"
+    shutil.copytree(free, broken)
+    (broken / "summary.json").unlink()
+    assert "does not exist" in refused(capsys, "train", "--resume", broken)
+
+    run = Run.open(broken)
+    run.write_checkpoint({"x": np.zeros(3)}, {"parts": 0})
+    good = (broken / "checkpoint.safetensors").read_bytes()
+    assert "another configuration" in refused(capsys, "train", "--resume", broken)
+    (broken / "checkpoint.safetensors").write_bytes(good[: len(good) - 5])
+    assert "damaged or truncated" in refused(capsys, "train", "--resume", broken)
+    (broken / "checkpoint.safetensors").write_bytes(good)
+    config = (broken / "config.yaml").read_text()
+    (broken / "config.yaml").write_text(config.replace("seed: 0", "seed: 1"))
+    assert "another configuration" in refused(capsys, "train", "--resume", broken)
+    assert (broken / "checkpoint.safetensors").read_bytes() == good
+
+
+def test_evaluate_and_compare_refuse_what_is_no_run(capsys, tmp_path, finished):
+    assert "not a run folder" in refused(capsys, "evaluate", tmp_path / "nowhere")
+    assert "not a run folder" in refused(capsys, "compare", tmp_path, "--out", tmp_path / "c")
+    assert "theta" in refused(capsys, "evaluate", finished, "--policy", "best")
+    assert "unknown command" in refused(capsys, "learn")
+
+
+def test_a_missing_extra_is_named():
+    """Without JAX the package imports, and training says the one line that installs what it needs."""
+    script = "import sys; sys.modules['jax'] = None; import pgc.mechanisms; from pgc.cli import main; sys.exit(main(['train']))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 2 and "pip install 'pgc[train]'" in done.stderr and done.stderr.count("\n") == 1

@@ -1,0 +1,84 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from pgc.config import PRESETS, TrainConfig, build, from_yaml, resolve, to_yaml
+from pgc.errors import PgcError
+
+
+@pytest.mark.parametrize(
+    "config", [*PRESETS.values(), TrainConfig(epsilon=math.inf, population=("length=0.4:0.6",), hidden=(8, 4))]
+)
+def test_a_config_round_trips_through_yaml(config):
+    assert from_yaml(to_yaml(config)) == config
+    assert from_yaml(to_yaml(resolve(config))) == resolve(config)
+
+
+def test_the_papers_preset_is_the_paper():
+    laplace = build(PRESETS["paper"])
+    c = laplace.config
+    assert (c.discount, c.learning_rate, c.value_weight, c.entropy_weight) == (0.99, 0.5, 0.5, 0.01)
+    assert (c.clip, c.buffer_size, c.workers, c.submissions, c.trials) == (0.01, 1, 9, 90_000, 20)
+    assert (c.action, c.alpha_start, c.alpha_decay, c.local_episodes, c.score) == ("argmax", 0.5, 1800.0, 1, "training")
+    assert (c.reward, c.bootstrap, c.reduction, c.standardize, c.initial) == ("step", "always", "sum", "no", "glorot")
+    assert c.population == ("gravity=9.7,9.8,9.9",)
+    assert laplace.training.policy.dim == 112
+    prs = build(replace(PRESETS["paper"], mechanism="prs", epsilon=5.0))
+    assert (prs.config.clip, prs.config.buffer_size, prs.training.mechanism.reduced_dim) == (1.0, 100, 2)
+    free = build(replace(PRESETS["paper"], mechanism="prs", epsilon=math.inf))
+    assert (free.config.mechanism, free.config.clip, free.config.buffer_size) == ("none", 0.01, 1)
+
+
+def test_epsilon_is_the_truth():
+    honest = build(TrainConfig(mechanism="laplace", epsilon=2.0, submissions_per_agent=4))
+    assert honest.epsilon == pytest.approx(2.0) and honest.training.mechanism.epsilon == pytest.approx(0.5)
+    not_ldp = build(TrainConfig(mechanism="laplace-coordinatewise", epsilon=2.0))
+    assert not_ldp.epsilon == pytest.approx(224.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (dict(epsilon=0.0), "epsilon must be greater than 0"),
+        (dict(epsilon=-3.0), "epsilon must be greater than 0"),
+        (dict(epsilon=math.nan), "epsilon is not a number"),
+        (dict(clip=0.0), "clip must be greater than 0"),
+        (dict(clip=-1.0), "clip must be greater than 0"),
+        (dict(mechanism="gauss"), "unknown mechanism 'gauss'"),
+        (dict(mechanism="prs", reduced_dim=113), "between 1 and d = 112"),
+        (dict(buffer_size=0), "buffer_size must be at least 1"),
+        (dict(world="chess"), "unknown world 'chess'"),
+        (dict(population=("gravitation=9",)), "FIELD one of gravity"),
+        (dict(workers=0), "workers must be at least 1"),
+        (dict(submissions=0), "submissions must be at least 1"),
+        (dict(submissions=2**30), "submissions must be fewer"),
+        (dict(local_episodes=0), "local_episodes must be at least 1"),
+        (dict(trials=0), "trials must be at least 1"),
+        (dict(seed=2**32), "seed must be between"),
+        (dict(seed=-1), "seed must be between"),
+        (dict(score_epsilon=1.0), "score_epsilon is a share of epsilon"),
+        (dict(score_epsilon=-0.1), "score_epsilon must be 0"),
+        (dict(stop_rate=0.5), "stop_rate needs the noisy booleans"),
+        (dict(stop_rate=1.5, score_epsilon=0.5), "stop_rate must be between"),
+        (dict(optimizer="sdg"), "not an optimiser of optax"),
+        (dict(optimizer="apply_updates"), "not an optimiser of optax"),
+        (dict(learning_rate=0.0), "learning_rate must be greater than 0"),
+        (dict(action="guess"), "action must be one of"),
+        (dict(discount=1.5), "discount must be between"),
+        (dict(average_from=1.0), "average_from must be"),
+        (dict(max_staleness=-1), "max_staleness must be"),
+        (dict(hidden=(0,)), "hidden widths"),
+    ],
+    ids=lambda v: str(v) if isinstance(v, dict) else "",
+)  # fmt: skip
+def test_bad_input_is_one_line_that_says_what_to_do(settings, words):
+    with pytest.raises(PgcError, match=words) as caught:
+        build(TrainConfig(**settings))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "a: 1", "- 1", "{", "mechanism: prs"])
+def test_a_foreign_yaml_is_refused(text):
+    with pytest.raises(PgcError, match=r"config\.yaml"):
+        from_yaml(text)
