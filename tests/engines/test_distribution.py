@@ -23,11 +23,11 @@ def engine_trials(**settings):
     )  # fmt: skip
     simulation = Simulation(build(config))
     first = simulation.collected("theta")
-    scores = [[] for _ in range(TRIALS)]
+    scores = np.zeros((TRIALS, simulation.engine.submissions))
     while simulation.running:
         for happened in simulation.advance():
-            scores[happened.trial].extend(happened.score.tolist())
-    return np.array(scores), np.linalg.norm(simulation.collected("theta") - first, axis=1)
+            scores[happened.trial, happened.n - 1] = happened.score
+    return scores, np.linalg.norm(simulation.collected("theta") - first, axis=1)
 
 
 def numpy_trials(mechanism, epsilon, clip, buffer_size):

@@ -79,11 +79,11 @@ def test_how_often_the_engine_looks_does_not_change_a_bit():
 
 def scores_of(trials):
     simulation = Simulation(build(TrainConfig(preset="paper", submissions=60, trials=trials, seed=5)))
-    scores = [[] for _ in range(trials)]
+    scores = np.zeros((trials, simulation.engine.submissions))
     while simulation.running:
         for happened in simulation.advance():
-            scores[happened.trial].extend(happened.score.tolist())
-    return np.array(scores), simulation.collected("theta")
+            scores[happened.trial, happened.n - 1] = happened.score
+    return scores, simulation.collected("theta")
 
 
 def test_trial_i_is_the_same_alone_or_beside_others():

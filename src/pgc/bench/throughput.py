@@ -63,14 +63,13 @@ def _engine(mechanism: str, trials: int, seconds: float, seed: int) -> tuple[flo
     config = replace(PRESETS["paper"], mechanism=mechanism, trials=trials, seed=seed, submissions=ENDLESS)
     began = time.perf_counter()
     simulation = Simulation(build(config))
-    list(simulation.advance())
+    simulation.advance_counting()
     first = time.perf_counter() - began
     steps, submissions, began = 0, 0, time.perf_counter()
     rounds = 0
     while time.perf_counter() - began < seconds:
-        for happened in simulation.advance():
-            steps += int(happened.steps.sum())
-            submissions += len(happened.score)
+        more = simulation.advance_counting()
+        steps, submissions = steps + more[0], submissions + more[1]
         rounds += 1
     took = time.perf_counter() - began
     return max(0.0, first - took / rounds), took, steps, submissions

@@ -58,6 +58,7 @@ class Record(NamedTuple):
     """One turn: what was delivered in each lane, if anything."""
 
     delivered: jax.Array
+    n: jax.Array  # the how-manieth of its trial, from 1
     score: jax.Array
     ticks: jax.Array
     staleness: jax.Array
@@ -107,7 +108,7 @@ class Engine:
         """Run up to `most` turns, fewer if every lane is done. Records have a leading axis of `most` turns."""
         lanes = state.running.shape[0]
         no, count = jnp.zeros((most, lanes), bool), jnp.zeros((most, lanes), jnp.int32)
-        records = Record(no, jnp.zeros((most, lanes)), count, count, count, no)
+        records = Record(no, count, jnp.zeros((most, lanes)), count, count, count, no)
 
         def turn(carry: tuple[jax.Array, State, Record]) -> tuple[jax.Array, State, Record]:
             i, state, records = carry
@@ -159,7 +160,7 @@ class Engine:
             monitor=monitor,
             running=state.running & (aggregator.received < self.submissions) & ~stop,
         )
-        return state, Record(delivered, due.score, due.ticks, staleness, due.ends, due.bit)
+        return state, Record(delivered, aggregator.received, due.score, due.ticks, staleness, due.ends, due.bit)
 
     def _watch(self, monitor: Monitor, bit: jax.Array, delivered: jax.Array) -> tuple[Monitor, jax.Array]:
         """Stop when the debiased success rate of a whole window exceeds `stop_rate` by two standard deviations."""

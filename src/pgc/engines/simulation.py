@@ -7,7 +7,7 @@ rounds differently at different widths, and one bit eventually flips an action. 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -16,24 +16,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from pgc.config import Problem
-from pgc.engines.embedded import Engine, State, trial_seeds
+from pgc.engines.embedded import Engine, Record, State, trial_seeds
 from pgc.errors import PgcError
 
 CPU_LANES = 32
 GPU_LANES_MULTIPLE = 128
-TURNS = 1024
-"""Turns between two looks at what happened: a fraction of a second."""
+LANE_TURNS = 2**21
+MOST_TURNS = 1024
+"""Turns between two looks at what happened: a fraction of a second, and records of a few megabytes."""
 
 
 class Happened(NamedTuple):
-    """Delivered reports of one trial, in order."""
+    """Delivered reports, one entry each, ordered by trial and then by arrival."""
 
-    trial: int
+    trial: np.ndarray
+    n: np.ndarray
     score: np.ndarray
     steps: np.ndarray
     staleness: np.ndarray
     tick: np.ndarray
     bit: np.ndarray
+
+
+@jax.jit
+def count(records: Record) -> tuple[jax.Array, jax.Array]:
+    """Environment steps and submissions in some records."""
+    return jnp.sum(jnp.where(records.delivered, records.ticks, 0)), jnp.sum(records.delivered)
 
 
 class Simulation:
@@ -65,24 +73,27 @@ class Simulation:
         return any(bool(jnp.any(block.running)) for block in self._blocks)
 
     def advance(self) -> Iterator[Happened]:
-        """Play on for a while in every block, and tell what was delivered, trial by trial."""
-        results = list(self._pool.map(lambda block: self._advance_block(block), self._blocks))
-        self._blocks = [state for state, _ in results]
-        for b, (_, records) in enumerate(results):
-            for lane in range(min(self.lanes, self.trials - b * self.lanes)):
-                when = records.delivered[:, lane]
-                yield Happened(
-                    b * self.lanes + lane,
-                    records.score[when, lane],
-                    records.ticks[when, lane],
-                    records.staleness[when, lane],
-                    records.ends[when, lane],
-                    records.bit[when, lane],
-                )
+        """Play on for a while in every block, and tell what was delivered."""
+        for b, r in enumerate(self._play_on(jax.device_get)):
+            lane, turn = np.nonzero(r.delivered.T)
+            arrays = (column[turn, lane] for column in (r.n, r.score, r.ticks, r.staleness, r.ends, r.bit))
+            yield Happened((b * self.lanes + lane).astype(np.int32), *arrays)
 
-    def _advance_block(self, block: State) -> tuple[State, Any]:
-        state, records = self.engine.advance(block, TURNS)
-        return state, jax.device_get(records)
+    def advance_counting(self) -> tuple[int, int]:
+        """Play on likewise, and count only: environment steps and submissions, without bringing records to the host."""
+        steps, submissions = zip(*self._play_on(lambda r: jax.device_get(count(r))), strict=True)
+        return int(sum(steps)), int(sum(submissions))
+
+    def _play_on(self, take: Callable[[Record], Any]) -> list[Any]:
+        """Advance every block, one thread per core, and take something from each block's records."""
+
+        def one(block: State) -> tuple[State, Any]:
+            state, records = self.engine.advance(block, max(1, min(MOST_TURNS, LANE_TURNS // self.lanes)))
+            return state, take(records)
+
+        results = list(self._pool.map(one, self._blocks))
+        self._blocks = [state for state, _ in results]
+        return [taken for _, taken in results]
 
     def collected(self, name: str) -> np.ndarray:
         """A field of every trial's aggregator, trials first: `theta`, `average`, `received`, `version`, …"""

@@ -99,19 +99,9 @@ class Run:
             out[trial, n - 1] = score
         return out
 
-    def write_part(self, index: int, rows: Iterable[tuple[int, Happened]]) -> None:
-        """The submissions since the last part; each comes with how many its trial had before."""
-        tables = [
-            pa.table(
-                {
-                    "trial": np.full(len(h.score), h.trial, np.int32),
-                    "n": np.arange(before + 1, before + 1 + len(h.score), dtype=np.int32),
-                    **{name: getattr(h, name) for name in SCHEMA.names[2:]},
-                },
-                schema=SCHEMA,
-            )
-            for before, h in rows
-        ]
+    def write_part(self, index: int, happened: Iterable[Happened]) -> None:
+        """The submissions since the last part."""
+        tables = [pa.table(h._asdict(), schema=SCHEMA) for h in happened]
         path = self.path / "metrics" / f"part-{index:05d}.parquet"
         pq.write_table(pa.concat_tables([SCHEMA.empty_table(), *tables]), path.with_suffix(".tmp"))
         _settle(path.with_suffix(".tmp"), path)

@@ -87,7 +87,7 @@ class Session:
         self.received = np.zeros(config.trials, np.int64)
         self.ones = 0
         self.env_steps, self.parts, self.seconds = 0, 0, 0.0
-        self.unwritten: list[tuple[int, Happened]] = []
+        self.unwritten: list[Happened] = []
         if not fresh:
             self._restore()
         self.began = time.monotonic() - self.seconds
@@ -107,7 +107,7 @@ class Session:
                 if stop_asked():
                     self._checkpoint()
                     raise Interrupted(self.run)
-                rows = sum(len(h.score) for _, h in self.unwritten)
+                rows = sum(len(h.n) for h in self.unwritten)
                 if time.monotonic() - written > CHECKPOINT_SECONDS or rows > CHECKPOINT_ROWS:
                     self._checkpoint()
                     written = time.monotonic()
@@ -116,13 +116,13 @@ class Session:
         return self.run
 
     def _note(self, happened: Happened) -> None:
-        if not len(happened.score):
-            return
-        self.unwritten.append((int(self.received[happened.trial]), happened))
-        self.received[happened.trial] += len(happened.score)
+        self.unwritten.append(happened)
+        self.received += np.bincount(happened.trial, minlength=len(self.received))
         self.env_steps += int(happened.steps.sum(dtype=np.int64))
         self.ones += int(happened.bit.sum())
-        self.tracker.add(happened.trial, happened.score)
+        for trial, first in zip(*np.unique(happened.trial, return_index=True), strict=True):
+            last = np.searchsorted(happened.trial, trial, side="right")
+            self.tracker.add(trial, happened.score[first:last])
 
     def _checkpoint(self) -> None:
         """Rows first, then the state that counts them: a kill in between leaves a part that the resume drops."""
