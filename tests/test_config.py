@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from pgc.config import PRESETS, TrainConfig, build, from_yaml, resolve, to_yaml
+from pgc.config import PRESETS, TrainConfig, build, configure, from_yaml, resolve, to_yaml
 from pgc.errors import PgcError
 
 
@@ -82,3 +82,12 @@ def test_bad_input_is_one_line_that_says_what_to_do(settings, words):
 def test_a_foreign_yaml_is_refused(text):
     with pytest.raises(PgcError, match=r"config\.yaml"):
         from_yaml(text)
+
+
+def test_settings_by_name_start_from_the_preset_as_flags_do():
+    assert configure(preset="paper", epsilon=5.0) == replace(PRESETS["paper"], epsilon=5.0)
+    assert configure(trials=3) == TrainConfig(trials=3)
+    with pytest.raises(PgcError, match="unknown setting"):
+        configure(trails=3)
+    with pytest.raises(PgcError, match="unknown preset"):
+        configure(preset="nature")

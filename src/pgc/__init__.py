@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pgc.errors import BudgetSpent, PgcError
 
 if TYPE_CHECKING:
-    from pgc.config import PRESETS, TrainConfig
+    from pgc.config import PRESETS, TrainConfig, configure
     from pgc.experiments.runs import Run
     from pgc.experiments.scoring import compare, evaluate
     from pgc.experiments.training import train
@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "PRESETS": "pgc.config",
     "TrainConfig": "pgc.config",
+    "configure": "pgc.config",
     "Run": "pgc.experiments.runs",
     "train": "pgc.experiments.training",
     "evaluate": "pgc.experiments.scoring",
@@ -40,4 +41,4 @@ def __getattr__(name: str) -> Any:
         raise
 
 
-__all__ = ["PRESETS", "BudgetSpent", "PgcError", "Run", "TrainConfig", "compare", "evaluate", "train"]
+__all__ = ["PRESETS", "BudgetSpent", "PgcError", "Run", "TrainConfig", "compare", "configure", "evaluate", "train"]

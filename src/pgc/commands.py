@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional
 
-from pgc.config import PRESETS, TrainConfig
+from pgc.config import TrainConfig, configure
 from pgc.errors import PgcError
 from pgc.experiments import scoring, training
 from pgc.progress import Watch
@@ -91,10 +91,8 @@ class Bench:
 def train(given: list[str]) -> int:
     """`pgc train`."""
     names = [f.name for f in fields(TrainConfig)]
-    preset = _preset(given)
-    if preset not in PRESETS:
-        raise PgcError(f"unknown preset '{preset}'; choose one of: {', '.join(PRESETS)}")
-    args = _parse(Train, "train", given, Train(**{name: getattr(PRESETS[preset], name) for name in names}))
+    preset = configure(preset=_preset(given))
+    args = _parse(Train, "train", given, Train(**{name: getattr(preset, name) for name in names}))
     config = None
     if args.resume is None:
         config = TrainConfig(**{name: getattr(args, name) for name in names})

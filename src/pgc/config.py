@@ -142,6 +142,17 @@ DEFAULT_SIZES = {"none": (10.0, 50), "laplace": (0.01, 50), "prs": (1.0, 50), "l
 """C and |B| otherwise. With standardised returns |M g| ≫ 1 = C: PRS reports the sign of a projection, direction only."""
 
 
+def configure(**settings: Any) -> TrainConfig:
+    """The preset that is named (or the default one) with some settings changed: what the command line does with its flags."""
+    preset = settings.get("preset", "default")
+    if preset not in PRESETS:
+        raise PgcError(f"unknown preset '{preset}'; choose one of: {', '.join(PRESETS)}")
+    unknown = set(settings) - {f.name for f in fields(TrainConfig)}
+    if unknown:
+        raise PgcError(f"unknown setting(s): {', '.join(sorted(unknown))}; pgc train --help lists them")
+    return replace(PRESETS[preset], **settings)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """A config, validated and built: the four steps and how often they are taken."""

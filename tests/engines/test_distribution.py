@@ -9,7 +9,7 @@ from scipy import stats
 
 from pgc.bench import numpy_loop
 from pgc.bench.common import Settings
-from pgc.config import TrainConfig, build
+from pgc.config import build, configure
 from pgc.engines.simulation import Simulation
 
 TRIALS, SUBMISSIONS = 60, 120
@@ -17,9 +17,8 @@ LEVEL = 1e-3 / 4  # four looks at each case
 
 
 def engine_trials(**settings):
-    config = TrainConfig(
-        preset="paper", trials=TRIALS, submissions=SUBMISSIONS, local_episodes=1, action="argmax", alpha_start=0.5,
-        score="training", value_weight=0.5, bootstrap="always", standardize="no", seed=11, **settings,
+    config = configure(
+        preset="paper", trials=TRIALS, submissions=SUBMISSIONS, seed=11, **settings,
     )  # fmt: skip
     simulation = Simulation(build(config))
     first = simulation.collected("theta")

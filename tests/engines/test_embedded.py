@@ -4,12 +4,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pgc.config import TrainConfig, build
+from pgc.agent import address, draw_psi, initial_theta, play_episode
+from pgc.config import TrainConfig, build, configure
 from pgc.engines import embedded, reference
 from pgc.engines.simulation import CPU_LANES, Simulation
 from pgc.mechanisms import ScoreBit
 from pgc.policies import LossOptions
-from tests.conftest import make_aggregator, make_training
+from pgc.policies.loss import gradient
+from tests.conftest import PAPER_NET, make_aggregator, make_training
 
 CASES = {
     "laplace, as printed": (make_training("laplace", 1.0, 0.01), make_aggregator(), 9),
@@ -78,7 +80,7 @@ def test_how_often_the_engine_looks_does_not_change_a_bit():
 
 
 def scores_of(trials):
-    simulation = Simulation(build(TrainConfig(preset="paper", submissions=60, trials=trials, seed=5)))
+    simulation = Simulation(build(configure(preset="paper", submissions=60, trials=trials, seed=5)))
     scores = np.zeros((trials, simulation.engine.submissions))
     while simulation.running:
         for happened in simulation.advance():
@@ -124,7 +126,23 @@ def test_a_stopped_trial_stops_for_good():
 
 
 def test_memory_does_not_grow_with_submissions():
-    problem = build(TrainConfig(preset="paper", submissions=1000, trials=1))
+    problem = build(configure(preset="paper", submissions=1000, trials=1))
     size = sum(a.nbytes for a in Simulation(problem).arrays().values())
-    longer = build(TrainConfig(preset="paper", submissions=90_000, trials=1))
+    longer = build(configure(preset="paper", submissions=90_000, trials=1))
     assert sum(a.nbytes for a in Simulation(longer).arrays().values()) == size
+
+
+def test_without_noise_the_engine_is_clipped_sgd_exactly():
+    """One worker, |B| = 1, ε = ∞: θ_n = θ_{n−1} − η·clip(g_n), each g_n from the loss on the episode that was played."""
+    training, learning_rate, submissions = make_training("none", np.inf, 0.5), 0.5, 5
+    engine = embedded.Engine(training=training, aggregator=make_aggregator(learning_rate), workers=1, submissions=submissions)
+    seeds = embedded.trial_seeds(2, np.arange(32))
+    state, _ = run_engine(engine, seeds)
+    theta = initial_theta(seeds[:, 0], PAPER_NET, "glorot")
+    for n in range(submissions):
+        at = address(training, seeds[:, 0], 0, n, 1)
+        alpha = max(0.0, 0.5 - n / 1800)
+        episode = play_episode(training, theta, draw_psi(at, training.population), at, 0, 0, alpha, True)
+        g = gradient(theta, [episode], PAPER_NET, training.loss, 195.0)
+        theta = theta - learning_rate * g / max(1.0, float(jnp.abs(g).sum()) / 0.25)
+    np.testing.assert_allclose(state.aggregator.theta[:, 0], theta, rtol=2e-4, atol=2e-6)

@@ -1,7 +1,8 @@
 """All trials of a run: blocks of lanes, one thread per core, and the whole state as named arrays for a checkpoint.
 
-On a CPU every block has the same number of lanes whatever the number of trials, padded with lanes that never run: XLA
-rounds differently at different widths, and one bit eventually flips an action. So trial i is the same alone or beside others.
+On a CPU every block has the same number of lanes whatever the number of trials, padded with idle ones: XLA rounds differently at
+different widths, and one bit eventually flips an action. So trial i is the same alone or beside others. Trials end at different
+times; those that still run are packed together anew whenever fewer blocks would hold them.
 """
 
 from __future__ import annotations
@@ -62,58 +63,89 @@ class Simulation:
         on_cpu = jax.default_backend() == "cpu"
         self.lanes = CPU_LANES if on_cpu else -(-self.trials // GPU_LANES_MULTIPLE) * GPU_LANES_MULTIPLE
         self._pool = ThreadPoolExecutor(os.cpu_count() if on_cpu else 1)
-        self._blocks: list[State] = []
+        self._blocks: list[Block] = []
         for first in range(0, self.trials, self.lanes):
             trials = first + np.arange(self.lanes)
-            self._blocks.append(self.engine.start(trial_seeds(config.seed, trials), trials < self.trials))
+            state = self.engine.start(trial_seeds(config.seed, trials), trials < self.trials)
+            self._blocks.append(Block(trials, state))
+        self._home: State = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=-1), *(b.state for b in self._blocks))
 
     @property
     def running(self) -> bool:
         """Whether any trial still collects."""
-        return any(bool(jnp.any(block.running)) for block in self._blocks)
+        return any(bool(jnp.any(block.state.running)) for block in self._blocks)
 
     def advance(self) -> Iterator[Happened]:
         """Play on for a while in every block, and tell what was delivered."""
-        for b, r in enumerate(self._play_on(jax.device_get)):
+        for trials, r in self._play_on(jax.device_get):
             lane, turn = np.nonzero(r.delivered.T)
             arrays = (column[turn, lane] for column in (r.n, r.score, r.ticks, r.staleness, r.ends, r.bit))
-            yield Happened((b * self.lanes + lane).astype(np.int32), *arrays)
+            yield Happened(trials[lane].astype(np.int32), *arrays)
 
     def advance_counting(self) -> tuple[int, int]:
         """Play on likewise, and count only: environment steps and submissions, without bringing records to the host."""
-        steps, submissions = zip(*self._play_on(lambda r: jax.device_get(count(r))), strict=True)
-        return int(sum(steps)), int(sum(submissions))
-
-    def _play_on(self, take: Callable[[Record], Any]) -> list[Any]:
-        """Advance every block, one thread per core, and take something from each block's records."""
-
-        def one(block: State) -> tuple[State, Any]:
-            state, records = self.engine.advance(block, max(1, min(MOST_TURNS, LANE_TURNS // self.lanes)))
-            return state, take(records)
-
-        results = list(self._pool.map(one, self._blocks))
-        self._blocks = [state for state, _ in results]
-        return [taken for _, taken in results]
+        counts = [counted for _, counted in self._play_on(lambda r: jax.device_get(count(r)))]
+        return sum(int(steps) for steps, _ in counts), sum(int(submissions) for _, submissions in counts)
 
     def collected(self, name: str) -> np.ndarray:
         """A field of every trial's aggregator, trials first: `theta`, `average`, `received`, `version`, …"""
-        arrays = [np.asarray(getattr(block.aggregator, name)) for block in self._blocks]
-        return np.moveaxis(np.concatenate(arrays, axis=-1), -1, 0)[: self.trials]
+        self._bring_home()
+        by_trial: np.ndarray = np.moveaxis(getattr(self._home.aggregator, name), -1, 0)[: self.trials]
+        return by_trial
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The whole state, by name."""
-        return {
-            f"{b}/{jax.tree_util.keystr(path)}": np.asarray(leaf)
-            for b, block in enumerate(self._blocks)
-            for path, leaf in jax.tree_util.tree_leaves_with_path(block)
-        }
+        self._bring_home()
+        return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(self._home)}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Put back what `arrays` gave, exactly."""
         mine = self.arrays()
         if {k: (v.shape, v.dtype) for k, v in arrays.items()} != {k: (v.shape, v.dtype) for k, v in mine.items()}:
             raise PgcError("the checkpoint is of another configuration or version of pgc; start a new run")
-        self._blocks = [
-            jax.tree_util.tree_map_with_path(lambda path, _, b=b: jnp.asarray(arrays[f"{b}/{jax.tree_util.keystr(path)}"]), block)
-            for b, block in enumerate(self._blocks)
-        ]  # fmt: skip
+        self._home = jax.tree_util.tree_map_with_path(lambda path, _: arrays[_name(path)].copy(), self._home)
+        self._pack()
+
+    def _play_on(self, take: Callable[[Record], Any]) -> list[tuple[np.ndarray, Any]]:
+        """Advance every block, one thread per core, and take something from each block's records."""
+        most = max(1, min(MOST_TURNS, LANE_TURNS // self.lanes))
+
+        def one(block: Block) -> tuple[Block, Any]:
+            state, records = self.engine.advance(block.state, most)
+            return Block(block.trials, state), take(records)
+
+        results = list(self._pool.map(one, self._blocks))
+        self._blocks = [block for block, _ in results]
+        left = sum(int(jnp.sum(block.state.running)) for block in self._blocks)
+        if -(-left // self.lanes) < len(self._blocks):
+            self._bring_home()
+            self._pack()
+        return [(block.trials, taken) for block, taken in results]
+
+    def _bring_home(self) -> None:
+        """Copy every block back to the state by trial."""
+        for trials, state in self._blocks:
+            for home, leaf in zip(jax.tree.leaves(self._home), jax.tree.leaves(state), strict=True):
+                home[..., trials] = np.asarray(leaf)
+
+    def _pack(self) -> None:
+        """Put the trials that still run side by side, in as few blocks as hold them; the rest of a block is idle lanes."""
+        running = np.flatnonzero(self._home.running)
+        idle = np.flatnonzero(~self._home.running)
+        self._blocks = []
+        for first in range(0, len(running), self.lanes):
+            some = running[first : first + self.lanes]
+            trials = np.concatenate([some, idle[: self.lanes - len(some)]])
+            state = jax.tree.map(lambda leaf, t=trials: jnp.asarray(leaf[..., t]), self._home)
+            self._blocks.append(Block(trials, state))
+
+
+class Block(NamedTuple):
+    """Some trials that advance together, one in each lane."""
+
+    trials: np.ndarray
+    state: State
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path)

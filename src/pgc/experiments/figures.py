@@ -55,28 +55,32 @@ def comparison(runs: list[tuple[Run, np.ndarray]]) -> bytes:
 def score_bars(names: list[str], scores: np.ndarray, trained: list[bool], world: World, title: str) -> bytes:
     """Mean greedy score for each ψ; ψ outside the training population in a lighter colour."""
     figure, axes = plt.subplots(figsize=(max(6.0, 0.55 * len(names) + 2), 4.2), layout="constrained")
-    colours = [COLOURS[0] if t else "#b9cde3" for t in trained]
-    axes.bar(range(len(names)), scores.mean(axis=0), color=colours)
+    place, means, inside = np.arange(len(names)), scores.mean(axis=0), np.array(trained)
+    for chosen, colour, label in ((inside, COLOURS[0], "trained on"), (~inside, "#b9cde3", "never seen")):
+        if chosen.any():
+            axes.bar(place[chosen], means[chosen], color=colour, label=label)
     if len(scores) > 1:
         spread = np.abs(np.quantile(scores, [0.25, 0.75], axis=0) - scores.mean(axis=0))
         axes.errorbar(range(len(names)), scores.mean(axis=0), spread, fmt="none", ecolor="#333333", lw=1, capsize=2)
     axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")
+    axes.legend(fontsize=8, loc="lower right")
     axes.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
     axes.set(ylabel="mean greedy score", ylim=(0, world.max_steps * 1.03))
     axes.set_title(title, loc="left", fontsize=11)
     return _png(figure)
 
 
-def animation(world: World, states: list[Any], caption: str) -> bytes:
-    """One episode as a GIF, in the world's own sketch of its states."""
+def animation(world: World, states: list[Any], caption: str, *, every: int) -> bytes:
+    """One episode as a GIF, in the world's own sketch of its states, showing one state in `every`."""
     from PIL import Image
 
     frames = []
-    for t, state in enumerate(states):
+    left, right, bottom, top = world.sketch_box
+    for t in range(0, len(states), every):
         figure, axes = plt.subplots(figsize=(4.8, 2.7), dpi=80)
-        for xs, ys in world.sketch(state):
+        for xs, ys in world.sketch(states[t]):
             axes.plot(xs, ys, lw=3, solid_capstyle="round", color=COLOURS[0])
-        axes.set(xlim=(-2.6, 2.6), ylim=(-0.4, 1.3), aspect="equal", xticks=[], yticks=[])
+        axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xticks=[], yticks=[])
         axes.axhline(0, color="#999999", lw=1, zorder=0)
         axes.set_title(f"{caption}   step {t}", fontsize=9)
         buffer = io.BytesIO()

@@ -10,6 +10,7 @@ curve.png  privacy.json  summary.json
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -102,9 +103,9 @@ class Run:
     def write_part(self, index: int, happened: Iterable[Happened]) -> None:
         """The submissions since the last part."""
         tables = [pa.table(h._asdict(), schema=SCHEMA) for h in happened]
-        path = self.path / "metrics" / f"part-{index:05d}.parquet"
-        pq.write_table(pa.concat_tables([SCHEMA.empty_table(), *tables]), path.with_suffix(".tmp"))
-        _settle(path.with_suffix(".tmp"), path)
+        buffer = io.BytesIO()
+        pq.write_table(pa.concat_tables([SCHEMA.empty_table(), *tables]), buffer)
+        self.write(f"metrics/part-{index:05d}.parquet", buffer.getvalue())
 
     def drop_parts_from(self, index: int) -> None:
         """Forget what was written after the checkpoint."""

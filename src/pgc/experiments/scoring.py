@@ -151,4 +151,4 @@ def _film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -
         states.append(state)
         if terminated:
             break
-    return figures.animation(world, states[::2], f"{world.name} {name}")
+    return figures.animation(world, states, f"{world.name} {name}", every=2)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from pgc.config import Problem, TrainConfig, build
+from pgc.config import Problem, TrainConfig, build, configure
 from pgc.engines.simulation import Happened, Simulation
 from pgc.errors import PgcError
 from pgc.experiments import figures, metrics
@@ -46,7 +46,7 @@ def train(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Run:
-    """Train, and return the finished run. Give a config, or settings by name, or a run to `resume`.
+    """Train, and return the finished run. Give settings by name (the flags of `pgc train`), a config, or a run to `resume`.
 
     >>> run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)        # doctest: +SKIP
     >>> run.summary["final_success_ratio"]                              # doctest: +SKIP
@@ -58,10 +58,7 @@ def train(
         return run if run.complete else Session(run, build(run.config), progress, fresh=False).finish()
     if config is not None and settings:
         raise PgcError("give either a config or settings by name, not both")
-    try:
-        problem = build(config if config is not None else TrainConfig(**settings))
-    except TypeError as error:
-        raise PgcError(f"unknown setting: {error}") from None
+    problem = build(config if config is not None else configure(**settings))
     run = Run.create(Path(out) if out is not None else default_path(problem.config), problem.config)
     return Session(run, problem, progress, fresh=True).finish()
 

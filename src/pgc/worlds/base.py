@@ -41,6 +41,8 @@ class World(ABC):
     observation_bounds: ClassVar[tuple[tuple[float, float], ...]]
     """Public box in which observations usually lie, known before any agent reports, hence free of ε. A value outside is
     legal."""
+    sketch_box: ClassVar[tuple[float, float, float, float]]
+    """What a picture of a state shows: left, right, bottom, top, in the coordinates of `sketch`."""
     default_psi: ClassVar[Any]
     """The world's usual parameters; its fields are the fields of ψ."""
     default_population: ClassVar[tuple[str, ...]]

@@ -45,6 +45,7 @@ class CartPole(World):
     max_steps = 200
     score_threshold = 195.0
     observation_bounds = ((-2.4, 2.4), (-3.0, 3.0), (-0.21, 0.21), (-3.0, 3.0))
+    sketch_box = (-2.6, 2.6, -0.3, 1.4)
     default_psi = CartPolePsi()
     default_population = ("gravity=9.7,9.8,9.9",)
 
