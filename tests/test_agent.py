@@ -65,5 +65,5 @@ def test_the_budget_of_one_submission_is_an_equal_share():
 
     problem = build(configure(preset="paper", mechanism="laplace", epsilon=2.0, score_epsilon=0.5, submissions_per_agent=3))
     assert problem.training.mechanism == make_mechanism("laplace", dim=112, epsilon=0.5, clip=0.01)
-    assert problem.score_bit.epsilon == pytest.approx(0.5 / 3)
+    assert problem.training.score_bit.epsilon == pytest.approx(0.5 / 3)
     assert (problem.epsilon, problem.epsilon_gradient, problem.epsilon_score) == pytest.approx((2.0, 1.5, 0.5))

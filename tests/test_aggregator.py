@@ -74,6 +74,8 @@ def test_the_average_is_the_mean_of_theta_after_the_later_reports(rng):
     expected = np.mean([s.theta for s in states[4:]], axis=0)
     np.testing.assert_allclose(states[-1].average, expected, rtol=1e-5)
     assert int(states[-1].averaged) == 6
+    for early in states[:4]:  # a run that stops before averaging starts has its last θ, not θ_0
+        assert np.array_equal(early.average, early.theta)
 
 
 def test_trials_side_by_side_do_not_mix(rng):

@@ -17,6 +17,7 @@ import pytest
 import pgc
 from pgc.cli import COMMANDS, main
 from pgc.config import PRESETS
+from pgc.experiments import figures
 from pgc.experiments.runs import Run
 
 SMALL = ["--local-episodes", "1", "--submissions", "120", "--trials", "2", "--eval-episodes", "3", "--workers", "3"]
@@ -128,39 +129,75 @@ def test_compare_puts_runs_on_one_figure(finished, free, capsys, tmp_path):
 
 
 def start_train(path: Path, *arguments: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "pgc.cli", "train", "--out", str(path), *arguments]
+    out = [] if "--resume" in arguments else ["--out", str(path)]
+    command = [sys.executable, "-m", "pgc.cli", "train", *out, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-LONG = ["--preset", "paper", "--submissions", "5000", "--trials", "2", "--eval-episodes", "2", "--seed", "4"]
+# 34 trials are two blocks; they end at different times and are packed into one.
+LONG = ["--preset", "paper", "--submissions", "4000", "--trials", "34", "--eval-episodes", "2", "--seed", "4"]
 
 
-def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_path):
-    whole = pgc.train(pgc.TrainConfig(**settings_of(LONG)), out=tmp_path / "whole")
+def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_path, monkeypatch):
+    whole = pgc.train(**settings_of(LONG), out=tmp_path / "whole")
 
-    stopped = start_train(tmp_path / "stopped", *LONG)
-    wait_for(tmp_path / "stopped" / "checkpoint.safetensors")
-    time.sleep(1.0)
+    monkeypatch.setenv("PGC_CHECKPOINT_SECONDS", "0")  # a checkpoint at every look
+    path = tmp_path / "run"
+    killed = start_train(path, *LONG)
+    wait_for(path / "metrics" / "part-00001.parquet")
+    killed.kill()
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL and not (path / "summary.json").exists()
+
+    stopped = start_train(path, "--resume", str(path))
+    wait_for(path / "metrics" / "part-00003.parquet")
     stopped.send_signal(signal.SIGINT)
     _, said = stopped.communicate(timeout=60)
-    assert stopped.returncode == 130 and f"--resume {tmp_path / 'stopped'}" in said
-    first_half = len(pq.read_table(tmp_path / "stopped" / "metrics")) if any((tmp_path / "stopped/metrics").iterdir()) else 0
-    assert first_half < 10_000
+    assert stopped.returncode == 130 and f"--resume {path}" in said
+    assert len(pq.read_table(path / "metrics")) < 34 * 4000
 
-    killed = tmp_path / "killed"
-    shutil.copytree(tmp_path / "stopped", killed)
     # A kill after rows were written and before the checkpoint that counts them: the rows must not be counted twice.
-    parts = sorted((killed / "metrics").iterdir())
-    if parts:
-        shutil.copy(parts[-1], killed / "metrics" / f"part-{len(parts):05d}.parquet")
-    for path in (tmp_path / "stopped", killed):
-        run = pgc.train(resume=path)
-        assert np.array_equal(run.policies()["theta"], whole.policies()["theta"])
-        assert np.array_equal(run.policies()["averaged"], whole.policies()["averaged"])
-        assert np.array_equal(run.scores(), whole.scores())
-        assert run.summary["env_steps"] == whole.summary["env_steps"] and run.summary["fst"] == whole.summary["fst"]
-        assert not (path / "checkpoint.safetensors").exists()
-    assert pgc.train(resume=killed).summary == run.summary  # a finished run is left as it is
+    parts = sorted((path / "metrics").iterdir())
+    shutil.copy(parts[-1], path / "metrics" / f"part-{len(parts):05d}.parquet")
+    run = pgc.train(resume=path)
+    assert np.array_equal(run.policies()["theta"], whole.policies()["theta"])
+    assert np.array_equal(run.policies()["averaged"], whole.policies()["averaged"])
+    assert np.array_equal(run.scores(), whole.scores())
+    assert {k: v for k, v in run.summary.items() if k != "seconds"} == {k: v for k, v in whole.summary.items() if k != "seconds"}
+    assert not (path / "checkpoint.safetensors").exists()
+    assert pgc.train(resume=path).summary == run.summary  # a finished run is left as it is
+
+
+def test_a_run_that_was_killed_while_it_compiled_starts_over_on_resume(free, tmp_path):
+    path = tmp_path / "early"
+    (path / "metrics").mkdir(parents=True)
+    shutil.copy(free / "config.yaml", path)
+    run = pgc.train(resume=path)
+    assert np.array_equal(run.policies()["theta"], Run.open(free).policies()["theta"])
+
+
+def test_two_processes_cannot_work_on_one_run(free, tmp_path, capsys):
+    path = tmp_path / "busy"
+    shutil.copytree(free, path)
+    (path / "summary.json").unlink()
+    with Run.open(path).locked():
+        assert "another process" in refused(capsys, "train", "--resume", path)
+
+
+def test_no_output_states_an_epsilon_that_does_not_hold(capsys, tmp_path):
+    path = tmp_path / "r"
+    assert main(["train", *SMALL, "--mechanism", "laplace-coordinatewise", "--out", str(path)]) == 0
+    said = capsys.readouterr()
+    assert "ε = 112 (not 1)" in said.err and "112" in said.out
+    privacy = json.loads((path / "privacy.json").read_text())
+    assert privacy["epsilon"] == 112 and not privacy["honest"]
+    assert figures.label_of(Run.open(path)).startswith("laplace-coordinatewise, ε = 112 (not 1)")
+
+
+def test_compare_does_not_overwrite_a_run(finished, capsys):
+    before = (finished / "summary.json").read_bytes()
+    assert "choose another --out" in refused(capsys, "compare", finished, "--out", finished)
+    assert (finished / "summary.json").read_bytes() == before
 
 
 def settings_of(flags):
@@ -182,13 +219,16 @@ def wait_for(path: Path, seconds: float = 90) -> None:
     [
         (["--epsilon", "0"], "epsilon must be greater than 0"),
         (["--epsilon", "nan"], "epsilon is not a number"),
-        (["--clip", "0"], "clip must be greater than 0"),
+        (["--clip", "0"], "clip must be between"),
         (["--reduced-dim", "113"], "between 1 and d = 112"),
         (["--buffer-size", "0"], "buffer_size must be at least 1"),
         (["--mechanism", "gauss"], "choose one of: none, laplace, prs"),
         (["--world", "chess"], "choose one of: cartpole"),
         (["--population", "mass=2"], "FIELD one of gravity"),
         (["--preset", "nature"], "unknown preset"),
+        (["--epsilon", "abc"], "--help lists the flags"),
+        (["--epsilom", "1"], "--epsilom"),
+        (["--trials", "1.5"], "--trials"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else "",
 )  # fmt: skip
@@ -216,7 +256,7 @@ def test_resuming_the_wrong_thing_says_what_is_wrong(capsys, tmp_path, free):
     broken = tmp_path / "broken"
     shutil.copytree(free, broken)
     (broken / "summary.json").unlink()
-    assert "does not exist" in refused(capsys, "train", "--resume", broken)
+    assert "does not exist" in refused(capsys, "train", "--resume", broken)  # it has rows, but not the state that made them
 
     run = Run.open(broken)
     run.write_checkpoint({"x": np.zeros(3)}, {"parts": 0})

@@ -21,6 +21,7 @@ def test_the_papers_preset_is_the_paper():
     assert (c.discount, c.learning_rate, c.value_weight, c.entropy_weight) == (0.99, 0.5, 0.5, 0.01)
     assert (c.clip, c.buffer_size, c.workers, c.submissions, c.trials) == (0.01, 1, 9, 90_000, 20)
     assert (c.action, c.alpha_start, c.alpha_decay, c.local_episodes, c.score) == ("argmax", 0.5, 1800.0, 1, "training")
+    assert build(replace(PRESETS["paper"], local_episodes=2)).training.score == "greedy"
     assert (c.reward, c.bootstrap, c.reduction, c.standardize, c.initial) == ("step", "always", "sum", "no", "glorot")
     assert c.population == ("gravity=9.7,9.8,9.9",)
     assert laplace.training.policy.dim == 112
@@ -28,6 +29,8 @@ def test_the_papers_preset_is_the_paper():
     assert (prs.config.clip, prs.config.buffer_size, prs.training.mechanism.reduced_dim) == (1.0, 100, 2)
     free = build(replace(PRESETS["paper"], mechanism="prs", epsilon=math.inf))
     assert (free.config.mechanism, free.config.clip, free.config.buffer_size) == ("none", 0.01, 1)
+    none = build(TrainConfig(mechanism="none"))
+    assert none.epsilon == none.config.epsilon == math.inf
 
 
 def test_epsilon_is_the_truth():
@@ -43,8 +46,9 @@ def test_epsilon_is_the_truth():
         (dict(epsilon=0.0), "epsilon must be greater than 0"),
         (dict(epsilon=-3.0), "epsilon must be greater than 0"),
         (dict(epsilon=math.nan), "epsilon is not a number"),
-        (dict(clip=0.0), "clip must be greater than 0"),
-        (dict(clip=-1.0), "clip must be greater than 0"),
+        (dict(clip=0.0), "clip must be between"),
+        (dict(clip=-1.0), "clip must be between"),
+        (dict(clip=math.inf), "clip must be between"),
         (dict(mechanism="gauss"), "unknown mechanism 'gauss'"),
         (dict(mechanism="prs", reduced_dim=113), "between 1 and d = 112"),
         (dict(buffer_size=0), "buffer_size must be at least 1"),
@@ -64,7 +68,12 @@ def test_epsilon_is_the_truth():
         (dict(optimizer="sdg"), "not an optimiser of optax"),
         (dict(optimizer="apply_updates"), "not an optimiser of optax"),
         (dict(learning_rate=0.0), "learning_rate must be greater than 0"),
-        (dict(action="guess"), "action must be one of"),
+        (dict(action="guess"), "action cannot be 'guess'"),
+        (dict(epsilon="1"), "epsilon cannot be '1'"),
+        (dict(trials=1.5), "trials cannot be 1.5"),
+        (dict(population=("time_step=0",)), "greater than 0"),
+        (dict(optimizer="lbfgs"), "not an optimiser of optax"),
+        (dict(local_episodes=100, submissions=2_000_000), "virtual clock"),
         (dict(discount=1.5), "discount must be between"),
         (dict(average_from=1.0), "average_from must be"),
         (dict(max_staleness=-1), "max_staleness must be"),
@@ -78,10 +87,23 @@ def test_bad_input_is_one_line_that_says_what_to_do(settings, words):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "a: 1", "- 1", "{", "mechanism: prs"])
+@pytest.mark.parametrize("text", ["", "a: 1", "- 1", "{", "mechanism: prs", "a: [\n b"])
 def test_a_foreign_yaml_is_refused(text):
-    with pytest.raises(PgcError, match=r"config\.yaml"):
+    with pytest.raises(PgcError, match=r"config\.yaml") as caught:
         from_yaml(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_value_of_the_wrong_kind_in_yaml_is_refused():
+    with pytest.raises(PgcError, match="epsilon cannot be 'abc'"):
+        build(from_yaml(to_yaml(TrainConfig()).replace("epsilon: 1.0", "epsilon: abc", 1)))
+
+
+@pytest.mark.parametrize("epsilon", [0.91, 1.0, 5.0])
+@pytest.mark.parametrize("submissions", [1, 7, 23])
+def test_what_an_agent_spends_is_never_more_than_the_flag_says(epsilon, submissions):
+    problem = build(TrainConfig(mechanism="laplace", epsilon=epsilon, score_epsilon=0.1, submissions_per_agent=submissions))
+    assert problem.training.mechanism.guarantee.honest and problem.epsilon == epsilon
 
 
 def test_settings_by_name_start_from_the_preset_as_flags_do():

@@ -46,7 +46,7 @@ class Aggregator:
     max_staleness: int | None = None
     """A report computed from a θ that is more than this many versions old is dropped. None keeps all (the paper)."""
     average_from: int = 0
-    """θ is averaged over the reports after this many."""
+    """θ is averaged over the reports after this many; until then the average is θ itself."""
 
     def start(self, theta: jax.Array) -> AggregatorState:
         """Version 0."""
@@ -79,7 +79,7 @@ class Aggregator:
 
         received = state.received + 1
         averaged = state.averaged + (received > self.average_from)
-        weight = jnp.where(received > self.average_from, 1.0 / jnp.maximum(averaged, 1), 0.0)
+        weight = 1.0 / jnp.maximum(averaged, 1)  # 1 until averaging starts: a run that stops early has its last θ
         return AggregatorState(
             theta=theta,
             version=state.version + full * self.uses_per_report,

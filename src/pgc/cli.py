@@ -43,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PgcError as error:
         print(f"pgc: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("pgc: stopped", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # the reader of our output went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json as json_
+import re
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,7 +102,7 @@ def train(given: list[str]) -> int:
     elif others := [a for a in given if a.startswith("--") and a.split("=")[0] not in ("--resume", "--json")]:
         raise PgcError(f"--resume takes every setting from the run itself; drop {' '.join(others)}")
     try:
-        with Watch(f"ε = {config.epsilon:g}" if config else "", quiet=args.json) as progress:
+        with Watch(quiet=args.json) as progress:
             run = training.train(config, out=args.out, resume=args.resume, progress=progress)
     except training.Interrupted as stopped:
         print(f"pgc: {stopped}", file=sys.stderr)
@@ -173,8 +176,22 @@ def bench(given: list[str]) -> int:
 
 def _parse(kind: type[Command], verb: str, given: list[str], default: Command | None = None) -> Command:
     extra: dict[str, Any] = {} if default is None else {"default": default}
-    parsed: Command = tyro.cli(kind, prog=f"pgc {verb}", args=given, config=(FlagCreatePairsOff,), **extra)
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            parsed: Command = tyro.cli(kind, prog=f"pgc {verb}", args=given, config=(FlagCreatePairsOff,), **extra)
+    except SystemExit as stop:
+        if not stop.code:  # --help
+            print(said.getvalue(), end="")
+            raise
+        raise PgcError(f"{_one_line(said.getvalue())}; pgc {verb} --help lists the flags") from None
     return parsed
+
+
+def _one_line(box: str) -> str:
+    """What tyro says in a box, without the box and its advice."""
+    words = re.sub(r"[─│╭╮╰╯]", " ", box).split()
+    return " ".join(words).partition(" For full helptext")[0]
 
 
 def _preset(given: list[str]) -> str:

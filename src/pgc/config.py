@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import jax.numpy as jnp
 import optax
 import yaml
 
@@ -63,7 +64,7 @@ class TrainConfig:
     """α at the start: the probability of a random action is max(0, alpha_start − n/alpha_decay) after n submissions."""
     alpha_decay: float = 1800.0
     """See alpha_start."""
-    score: Literal["training", "greedy"] = "greedy"
+    score: Literal["training", "greedy"] | None = "greedy"
     """ζ of a submission: the score of its training episode, or of one more, greedy episode that is not trained on."""
 
     # Policy and loss
@@ -110,7 +111,7 @@ class TrainConfig:
     submissions: int = 4000
     """N: private gradients collected in each trial."""
     trials: int = 1
-    """Independent trials, side by side in one compiled program; trial i is the same whatever their number."""
+    """Independent trials, side by side in one compiled program; trial i is the same whatever their number (on a CPU)."""
     seed: int = 0
     """Fixes everything: same seed, same machine type, same bits."""
     eval_episodes: int = 100
@@ -126,7 +127,7 @@ PRESETS: dict[str, TrainConfig] = {
         value_weight=0.5,
         action="argmax",
         alpha_start=0.5,
-        score="training",
+        score=None,  # the training episode's; with several local episodes, a greedy one's
         bootstrap="always",
         standardize="no",
         average_from=0.0,
@@ -160,12 +161,14 @@ class Problem:
     config: TrainConfig
     training: LocalTraining
     aggregator: Aggregator
-    score_bit: ScoreBit | None
 
     @property
     def epsilon_gradient(self) -> float:
         """What the gradients of one agent spend in truth, over all its submissions."""
-        return self.training.mechanism.guarantee.epsilon * self.config.submissions_per_agent
+        guarantee = self.training.mechanism.guarantee
+        if guarantee.honest:
+            return self.config.epsilon - self.config.score_epsilon
+        return guarantee.epsilon * self.config.submissions_per_agent
 
     @property
     def epsilon_score(self) -> float:
@@ -175,18 +178,23 @@ class Problem:
     @property
     def epsilon(self) -> float:
         """The whole loss of one agent in truth, by sequential composition (Theorem 1 of the paper)."""
+        if self.training.mechanism.guarantee.honest:
+            return self.config.epsilon
         return self.epsilon_gradient + self.epsilon_score
 
 
 def resolve(config: TrainConfig) -> TrainConfig:
     """Fill in what a config leaves to its preset, so that `config.yaml` says everything."""
     mechanism = "none" if config.epsilon == math.inf else config.mechanism
+    score = config.score or ("greedy" if config.local_episodes > 1 else "training")
     paper = config.preset == "paper"
     clip, buffer_size = (PAPER_SIZES if paper else DEFAULT_SIZES)[mechanism]
     world = make_world(config.world)
     return replace(
         config,
         mechanism=mechanism,
+        epsilon=math.inf if mechanism == "none" else config.epsilon,
+        score=score,
         clip=clip if config.clip is None else config.clip,
         buffer_size=buffer_size if config.buffer_size is None else config.buffer_size,
         population=world.default_population if config.population is None else config.population,
@@ -196,9 +204,9 @@ def resolve(config: TrainConfig) -> TrainConfig:
 
 def build(config: TrainConfig) -> Problem:
     """Validate a config and make the parts of a run from it. Every refusal says what to do."""
+    _check_numbers(config)
     if config.mechanism not in MECHANISMS:
         raise PgcError(f"unknown mechanism '{config.mechanism}'; choose one of: {', '.join(MECHANISMS)}")
-    _check_numbers(config)
     config = resolve(config)
     world = make_world(config.world)
     policy = ActorCritic(
@@ -234,7 +242,7 @@ def build(config: TrainConfig) -> Problem:
         action=config.action,
         alpha_start=config.alpha_start,
         alpha_decay=config.alpha_decay,
-        score=config.score,
+        score="greedy" if config.score == "greedy" else "training",
         control=config.control,
     )
     aggregator = Aggregator(
@@ -244,7 +252,7 @@ def build(config: TrainConfig) -> Problem:
         max_staleness=config.max_staleness,
         average_from=int(config.average_from * config.submissions),
     )
-    return Problem(config=config, training=training, aggregator=aggregator, score_bit=score_bit)
+    return Problem(config=config, training=training, aggregator=aggregator)
 
 
 def to_yaml(config: TrainConfig) -> str:
@@ -264,9 +272,24 @@ def from_yaml(text: str) -> TrainConfig:
         if not isinstance(values, dict) or set(values) != known:
             raise ValueError("its fields are not those of a pgc run")
     except (yaml.YAMLError, ValueError) as error:
-        raise PgcError(f"config.yaml cannot be read ({error}); was it made by another version of pgc?") from None
+        reason = " ".join(str(error).split())
+        raise PgcError(f"config.yaml cannot be read ({reason}); was it made by another version of pgc?") from None
     settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     return TrainConfig(**settings)
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    """Whether a value fits a field: configs also come from YAML and from Python callers."""
+    origin, options = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return value in options
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_is_a(v, options[0]) for v in value)
+    if options:  # a union
+        return any(_is_a(value, option) for option in options)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
 
 
 def _check_numbers(config: TrainConfig) -> None:
@@ -276,15 +299,12 @@ def _check_numbers(config: TrainConfig) -> None:
         if not holds:
             raise PgcError(what)
 
+    kinds = get_type_hints(TrainConfig)
     for f in fields(config):
         value = getattr(config, f.name)
-        if isinstance(value, float) and math.isnan(value):
-            raise PgcError(f"{f.name} is not a number")
-    for name, choices in _CHOICES.items():
-        value = getattr(config, name)
-        demand(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        demand(_is_a(value, kinds[f.name]), f"{f.name} cannot be {value!r}; pgc train --help says what it takes")
+        demand(not (isinstance(value, float) and math.isnan(value)), f"{f.name} is not a number")
     demand(config.epsilon > 0, f"epsilon must be greater than 0 (inf for no privacy), not {config.epsilon:g}")
-    demand(config.clip is None or config.clip > 0, f"clip must be greater than 0, not {config.clip}")
     demand(config.score_epsilon >= 0, f"score_epsilon must be 0 (no score) or more, not {config.score_epsilon:g}")
     demand(
         config.score_epsilon < config.epsilon and config.score_epsilon < math.inf,
@@ -307,6 +327,11 @@ def _check_numbers(config: TrainConfig) -> None:
         config.submissions + config.workers < MAX_ITEMS // config.workers,
         f"submissions must be fewer than {MAX_ITEMS // config.workers - config.workers} with {config.workers} workers",
     )
+    longest = make_world(config.world).max_steps * (config.local_episodes + 1)
+    demand(
+        (config.submissions / config.workers + 1) * longest < 2**31,
+        "submissions × local_episodes is more than the virtual clock of 31 bits can count; lower one of them",
+    )
     demand(0 <= config.seed < 2**32, f"seed must be between 0 and 2³² − 1 (it has 32 bits), not {config.seed}")
     demand(all(h >= 1 for h in config.hidden), f"hidden widths must be at least 1, not {config.hidden}")
     demand(0 <= config.discount <= 1, f"discount must be between 0 and 1, not {config.discount:g}")
@@ -322,23 +347,13 @@ def _check_numbers(config: TrainConfig) -> None:
         demand(config.score_epsilon > 0, "stop_rate needs the noisy booleans: give score_epsilon a share of epsilon")
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "preset": get_args(Preset),
-    "action": ("sampled", "argmax"),
-    "score": ("training", "greedy"),
-    "initial": ("glorot", "normal", "zeros"),
-    "reward": ("step", "end", "failure"),
-    "bootstrap": ("zero", "always", "timeout"),
-    "reduction": ("sum", "mean"),
-    "standardize": ("no", "center", "scale"),
-}
-
-
 @cache  # one object for one setting, so that what was compiled with it is found again
 def _make_optimizer(name: str, learning_rate: float) -> optax.GradientTransformation:
     factory = getattr(optax, name, None)
     try:
         made = factory(learning_rate=learning_rate) if callable(factory) else None
+        if isinstance(made, optax.GradientTransformation):
+            made.update(jnp.zeros(2), made.init(jnp.zeros(2)), jnp.zeros(2))  # some want more than a gradient
     except TypeError:
         made = None
     if not isinstance(made, optax.GradientTransformation):

@@ -14,21 +14,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 class Watch:
     """A bar with submissions/s, μ and ε on a terminal; a line every ten seconds elsewhere; nothing when quiet."""
 
-    def __init__(self, epsilon: str, *, quiet: bool) -> None:
-        self._quiet, self._epsilon = quiet, epsilon
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
         self._bar: Any = None
         self._said = self._began = time.monotonic()
         self._first: int | None = None
 
-    def __enter__(self) -> Callable[[int, int, float], None] | None:
+    def __enter__(self) -> Callable[[int, int, float, str], None] | None:
         return None if self._quiet else self._show
 
-    def _show(self, done: int, total: int, mu: float) -> None:
+    def _show(self, done: int, total: int, mu: float, epsilon: str) -> None:
         now = time.monotonic()
         if self._first is None:
             self._first, self._began = done, now
         rate = (done - self._first) / max(now - self._began, 1e-9)
-        words = f"{rate:,.0f}/s  μ = {mu:.1f}  {self._epsilon}"
+        words = f"{rate:,.0f}/s  μ = {mu:.1f}  {epsilon}"
         if not sys.stderr.isatty():
             if now - self._said > 10 or done >= total:
                 self._said = now

@@ -7,6 +7,7 @@ from scipy import stats
 
 from pgc.errors import PgcError
 from pgc.mechanisms import CoordinatewiseLaplace, Laplace, make_mechanism
+from pgc.mechanisms.clip import clip_l1
 from pgc.mechanisms.laplace import standard_laplace
 
 NO_PUBLIC = np.zeros(0, np.uint32)
@@ -116,8 +117,10 @@ def test_a_gradient_of_another_size_is_refused():
         (dict(epsilon=0.0), "epsilon must be greater than 0"),
         (dict(epsilon=-1.0), "epsilon must be greater than 0"),
         (dict(epsilon=np.nan), "epsilon must be greater than 0"),
-        (dict(clip=0.0), "clip must be greater than 0"),
-        (dict(clip=np.nan), "clip must be greater than 0"),
+        (dict(clip=0.0), "clip must be between"),
+        (dict(clip=np.nan), "clip must be between"),
+        (dict(clip=np.inf), "clip must be between"),
+        (dict(clip=1e-46), "clip must be between"),
         (dict(dim=0), "at least one dimension"),
         (dict(epsilon=np.inf), "finite epsilon"),
     ],
@@ -138,6 +141,13 @@ def test_at_infinite_epsilon_every_mechanism_is_the_clip_alone(rng):
         q = make_mechanism(name, dim=8, epsilon=np.inf, clip=0.3)
         assert q.name == "none" and q.guarantee.epsilon == np.inf
         out = q.randomize(g, NO_PUBLIC, NO_PUBLIC)
+        assert np.array_equal(out, clip_l1(g, 0.15))
         np.testing.assert_allclose(out, g / max(1, np.abs(g).sum() / 0.15), rtol=1e-6)
     unclipped = make_mechanism("none", dim=8, epsilon=np.inf, clip=np.inf)
     assert np.array_equal(unclipped.randomize(g, NO_PUBLIC, NO_PUBLIC), g)
+
+
+def test_the_scale_is_rounded_to_the_safe_side(rng):
+    for epsilon in [0.91, 0.97, 1.82, 2.55, *rng.uniform(0.01, 10, size=500)]:
+        q = Laplace(dim=3, epsilon=epsilon, clip=0.01)
+        assert q.guarantee.honest and q.guarantee.epsilon > epsilon * (1 - 1e-12)

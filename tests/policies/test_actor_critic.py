@@ -14,10 +14,11 @@ def test_the_papers_network_has_112_parameters():
 
 @pytest.mark.parametrize("hidden", [(), (3,), (5, 4), (70, 2)])
 @pytest.mark.parametrize("biases", [False, True])
-def test_any_hidden_sizes_flatten_and_unflatten(hidden, biases, rng):
+def test_any_hidden_sizes_share_one_flat_theta(hidden, biases, rng):
     net = ActorCritic(observation_dim=3, num_actions=4, hidden=hidden, biases=biases)
     theta = jnp.asarray(rng.normal(size=net.dim), jnp.float32)
-    assert np.array_equal(net.flatten(net.unflatten(theta)), theta)
+    pieces = [leaf.ravel() for leaf in jax.tree.leaves(net.unflatten(theta))]
+    assert np.array_equal(np.concatenate(pieces), theta)
     logits, value = net.apply(net.unflatten(theta), jnp.ones(3))
     assert logits.shape == (4,) and value.shape == ()
 

@@ -26,7 +26,9 @@ def test_ranges_and_lists_combine():
     assert 0.25 <= draws.length.min() < 0.255 and 0.745 < draws.length.max() <= 0.75
     assert abs(np.corrcoef(draws.length, draws.gravity)[0, 1]) < 0.07
     assert len(population.grid()) == 6
-    assert [str(v) for v in population.variations] == ["length=0.25:0.75", "gravity=5,15"]
+    psi = WORLD.default_psi
+    assert population.contains(psi._replace(length=0.3, gravity=5)) and not population.contains(psi._replace(length=0.3))
+    assert not population.contains(psi._replace(length=0.8, gravity=5))
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,8 @@ def test_ranges_and_lists_combine():
         ("gravity=heavy", "must be numbers"),
         ("gravity=3:1", "low < high"),
         ("gravity=nan", "finite"),
+        ("time_step=0,0.02", "greater than 0"),
+        ("cart_mass=-1:1", "greater than 0"),
     ],
 )
 def test_a_bad_variation_says_what_to_write(text, words):

@@ -78,7 +78,7 @@ class Engine:
     stop_rate: float | None = None
     stop_window: int = 500
     ticks_per_turn: int = 16
-    """Ticks between two looks at which lanes have finished. Changes speed, never results."""
+    """Ticks between two looks at which lanes have finished. Changes speed, and no more than the last bits of a sum."""
 
     @partial(jax.jit, static_argnums=0)
     def start(self, seeds: jax.Array, running: jax.Array) -> State:

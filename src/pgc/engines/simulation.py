@@ -90,13 +90,13 @@ class Simulation:
     def collected(self, name: str) -> np.ndarray:
         """A field of every trial's aggregator, trials first: `theta`, `average`, `received`, `version`, …"""
         self._bring_home()
-        by_trial: np.ndarray = np.moveaxis(getattr(self._home.aggregator, name), -1, 0)[: self.trials]
+        by_trial: np.ndarray = np.moveaxis(getattr(self._home.aggregator, name), -1, 0)[: self.trials].copy()
         return by_trial
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The whole state, by name."""
         self._bring_home()
-        return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(self._home)}
+        return {_name(path): leaf.copy() for path, leaf in jax.tree_util.tree_leaves_with_path(self._home)}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Put back what `arrays` gave, exactly."""

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pgc.config import Problem, build
 from pgc.experiments import metrics
 from pgc.experiments.runs import Run
 from pgc.worlds import World, make_world
@@ -20,29 +21,31 @@ from pgc.worlds import World, make_world
 POINTS = 400
 """Points along a curve: more than the eye or the page can tell apart."""
 SINGLE_TRIALS = 20
+CURVE_TRIALS = 200
+"""A curve shows at most this many trials."""
 COLOURS = ("#1f5fa8", "#c8502c", "#3a8f57", "#7a4fa3", "#b58a1b", "#4f8f9f", "#a03f6b", "#666666")
 
 
-def learning_curve(run: Run, scores: np.ndarray) -> bytes:
+def learning_curve(run: Run) -> bytes:
     """μ_n over submissions: median and quartiles over trials, single trials thin."""
+    scores = run.scores(CURVE_TRIALS)
     figure, axes = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
-    _curve(axes, run, scores, COLOURS[0], label="median of trials" if len(scores) > 1 else "this trial", thin=True)
+    _curve(axes, run, scores, COLOURS[0], label=f"median of {len(scores)} trials" if len(scores) > 1 else "this trial", thin=True)
     _dress_curve(axes, run)
     axes.set_title(label_of(run), loc="left", fontsize=11)
     return _png(figure)
 
 
-def comparison(runs: list[tuple[Run, np.ndarray]]) -> bytes:
+def comparison(runs: list[Run], fsts: list[np.ndarray]) -> bytes:
     """Several runs: learning curves, and the success ratio over submissions."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
-    most = max(run.config.submissions for run, _ in runs)
-    for i, (run, scores) in enumerate(runs):
+    most = max(run.config.submissions for run in runs)
+    for i, (run, fst) in enumerate(zip(runs, fsts, strict=True)):
         colour = COLOURS[i % len(COLOURS)]
-        _curve(left, run, scores, colour, label=label_of(run), thin=False)
-        fsts = first_success_times(run, scores)
+        _curve(left, run, run.scores(CURVE_TRIALS), colour, label=label_of(run), thin=False)
         n = np.unique(np.linspace(1, run.config.submissions, POINTS).astype(int))
-        right.step(n, metrics.success_ratio(fsts, n), where="post", color=colour, label=label_of(run))
-    _dress_curve(left, runs[0][0])
+        right.step(n, metrics.success_ratio(fst, n), where="post", color=colour, label=label_of(run))
+    _dress_curve(left, runs[0])
     left.set_xlim(0, most)
     left.set_title("average score μ$_n$", loc="left", fontsize=11)
     right.set(xlabel="submissions", ylim=(-0.02, 1.02), xlim=(0, most))
@@ -95,27 +98,29 @@ def animation(world: World, states: list[Any], caption: str, *, every: int) -> b
 def label_of(run: Run) -> str:
     """A run in a few words, with the ε that truly holds."""
     c = run.config
-    epsilon = run.summary["epsilon"] if run.complete else c.epsilon
-    words = "no privacy (ε = ∞)" if epsilon is None or epsilon == float("inf") else f"{c.mechanism}, ε = {epsilon:g}"
-    return f"{words}, |B| = {c.buffer_size}" + (", zero-gradient control" if c.control else "")
+    return f"{epsilon_in_words(build(c))}, |B| = {c.buffer_size}" + (", zero-gradient control" if c.control else "")
 
 
-def first_success_times(run: Run, scores: np.ndarray) -> np.ndarray:
-    """FST of every trial of a run."""
-    threshold = make_world(run.config.world).score_threshold
-    return np.array([metrics.first_success_time(row[~np.isnan(row)], threshold) for row in scores])
+def epsilon_in_words(problem: Problem) -> str:
+    """The mechanism and the ε that truly holds."""
+    if problem.epsilon == float("inf"):
+        return "no privacy (ε = ∞)"
+    guarantee = problem.training.mechanism.guarantee
+    return f"{problem.config.mechanism}, ε = {problem.epsilon:g}" + (
+        "" if guarantee.honest else f" (not {problem.config.epsilon:g})"
+    )
 
 
 def _curve(axes: Axes, run: Run, scores: np.ndarray, colour: str, *, label: str, thin: bool) -> None:
-    length = scores.shape[1] - metrics.WINDOW + 1
+    longest = int(np.max(np.sum(~np.isnan(scores), axis=1)))  # trials may stop early
+    length = longest - metrics.WINDOW + 1
     if length < 1:
         return
     at = np.unique(np.linspace(0, length - 1, POINTS).astype(int))
     mu = np.array([metrics.average_scores(row)[at] for row in scores])
     if thin:
         axes.plot(at + 1, mu[:SINGLE_TRIALS].T, color=colour, lw=0.5, alpha=0.25 if len(mu) > 1 else 0.0)
-    with np.errstate(all="ignore"):
-        low, middle, high = np.nanquantile(mu, [0.25, 0.5, 0.75], axis=0)
+    low, middle, high = np.nanquantile(mu, [0.25, 0.5, 0.75], axis=0)
     axes.fill_between(at + 1, low, high, color=colour, alpha=0.18, lw=0)
     axes.plot(at + 1, middle, color=colour, lw=1.6, label=label)
 

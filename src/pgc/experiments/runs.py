@@ -9,12 +9,14 @@ curve.png  privacy.json  summary.json
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,10 +78,30 @@ class Run:
         return (self.path / "summary.json").exists()
 
     @property
+    def has_begun(self) -> bool:
+        """Whether there is anything to continue from: a run killed while it compiled has only its config."""
+        return (self.path / "checkpoint.safetensors").exists() or any((self.path / "metrics").glob("part-*"))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Refuse a second process that would continue the same run."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise PgcError(f"another process is at work on {self.path}; wait for it, or end it first") from None
+            yield
+        finally:
+            os.close(handle)
+
+    @property
     def summary(self) -> dict[str, Any]:
         """The numbers of a complete run; infinite values are None."""
         try:
             loaded: dict[str, Any] = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+            if "fst" not in loaded:
+                raise ValueError
         except (OSError, ValueError):
             raise PgcError(f"{self.path} has no summary yet; finish it with: pgc train --resume {self.path}") from None
         return loaded
@@ -91,11 +113,12 @@ class Run:
             raise PgcError(f"{self.path / 'policy.safetensors'} does not hold theta and averaged; was it made by pgc train?")
         return arrays
 
-    def scores(self) -> np.ndarray:
-        """ζ, (trials, submissions); NaN after a trial stopped."""
-        out = np.full((self.config.trials, self.config.submissions), np.nan, np.float32)
+    def scores(self, most: int | None = None) -> np.ndarray:
+        """ζ, (trials, submissions), of the first `most` trials; NaN after a trial stopped."""
+        trials = self.config.trials if most is None else min(most, self.config.trials)
+        out = np.full((trials, self.config.submissions), np.nan, np.float32)
         for part in sorted((self.path / "metrics").glob("part-*.parquet")):
-            table = pq.read_table(part, columns=["trial", "n", "score"])
+            table = pq.read_table(part, columns=["trial", "n", "score"], filters=[("trial", "<", trials)])
             trial, n, score = (table.column(c).to_numpy() for c in ("trial", "n", "score"))
             out[trial, n - 1] = score
         return out

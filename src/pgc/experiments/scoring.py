@@ -16,10 +16,10 @@ from pgc.experiments import figures, metrics
 from pgc.experiments.evaluation import greedy_scores
 from pgc.experiments.runs import Run, finite
 from pgc.policies import exploration
-from pgc.worlds import Population
+from pgc.worlds import Population, Variation
 
-BEYOND = (0.5, 0.8, 1.25, 2.0)
-"""Out-of-range evaluation multiplies the population's middle value of each varied field by these."""
+BELOW, ABOVE = (0.5, 0.8), (1.25, 2.0)
+"""Out-of-range evaluation multiplies the lowest and the highest value of each varied field by these."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def evaluate(
     known = problem.training.population
     asked = known.grid() + _beyond(known) if population is None else Population.parse(world, population).grid()
     names = [_name(known, psi) for psi in asked]
-    trained = [psi in known.grid() for psi in asked]
+    trained = [known.contains(psi) for psi in asked]
     scores = greedy_scores(world, net, thetas, asked, episodes=episodes, seed=seed)
     inside = scores[:, trained]
     summary = {
@@ -88,8 +88,7 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
     if len(worlds) > 1:
         raise PgcError(f"these runs are of different worlds ({', '.join(sorted(worlds))}); compare runs of one world")
     summaries = [r.summary for r in opened]
-    scored = [(r, r.scores()) for r in opened]
-    fsts = [figures.first_success_times(r, s) for r, s in scored]
+    fsts = [np.array([np.inf if f is None else f for f in s["fst"]]) for s in summaries]
     base = next((i for i, s in enumerate(summaries) if s["epsilon"] is None and not s["control"]), None)
     rows = []
     for run, summary, fst in zip(opened, summaries, fsts, strict=True):
@@ -107,10 +106,12 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
             }
         )
     folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or {p.name for p in folder.iterdir()} - {"compare.png", "summary.json"}):
+        raise PgcError(f"{folder} holds something else than a comparison; choose another --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         where = Run(folder, opened[0].config)
-        where.write("compare.png", figures.comparison(scored))
+        where.write("compare.png", figures.comparison(opened, fsts))
         result: dict[str, Any] = finite({"runs": rows})
         where.write_json("summary.json", result)
     except OSError as error:
@@ -126,10 +127,15 @@ def _name(population: Population, psi: Any) -> str:
 
 
 def _beyond(population: Population) -> list[Any]:
-    """ψ outside the population: every varied field scaled, one at a time, the others at their middle."""
+    """ψ outside the population: one varied field at a time beyond its lowest and highest value, the others at their middle."""
     middle = {v.field: v.grid()[len(v.grid()) // 2] for v in population.variations}
     centre = population.base._replace(**middle)
-    return [centre._replace(**{f: value * scale}) for f, value in middle.items() for scale in BEYOND]
+    ends = [(v.field, end * scale) for v in population.variations for end, scales in _ends(v) for scale in scales]
+    return [centre._replace(**{field: value}) for field, value in ends]
+
+
+def _ends(variation: Variation) -> list[tuple[float, tuple[float, ...]]]:
+    return [(min(variation.values), BELOW), (max(variation.values), ABOVE)]
 
 
 def _film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -> bytes:

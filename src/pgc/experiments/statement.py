@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pgc.config import Problem
+from pgc.mechanisms.laplace import AdditiveLaplace
 
 
 def privacy_statement(problem: Problem) -> dict[str, Any]:
@@ -17,7 +18,9 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
     ]
     if not guarantee.honest:
         not_protected.insert(0, f"the printed ε = {guarantee.nominal_epsilon:g} does not hold for the gradient")
-    if config.epsilon == float("inf"):
+    if isinstance(mechanism, AdditiveLaplace):
+        not_protected.append("the promise holds in real arithmetic; these floating-point draws must not leave a device")
+    if problem.epsilon_gradient == float("inf"):
         not_protected.insert(0, "the gradient: it is clipped and sent without noise")
     return {
         "unit_of_privacy": "one agent: its ψ, its episodes, its gradients and its scores, over all its submissions",
@@ -32,7 +35,7 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
         },
         "guarantee": guarantee.statement,
         "honest": guarantee.honest,
-        "epsilon_per_report": guarantee.epsilon + (problem.score_bit.epsilon if problem.score_bit else 0.0),
+        "epsilon_per_report": problem.epsilon / config.submissions_per_agent,
         "submissions_per_agent": config.submissions_per_agent,
         "epsilon_gradient": problem.epsilon_gradient,
         "epsilon_score": problem.epsilon_score,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -22,7 +23,7 @@ from pgc.experiments.evaluation import greedy_scores
 from pgc.experiments.runs import Run
 from pgc.experiments.statement import privacy_statement
 
-CHECKPOINT_SECONDS = 20.0
+CHECKPOINT_SECONDS = float(os.environ.get("PGC_CHECKPOINT_SECONDS", "20"))
 CHECKPOINT_ROWS = 2_000_000
 
 
@@ -34,8 +35,8 @@ class Interrupted(Exception):
         self.run = run
 
 
-Progress = Callable[[int, int, float], None]
-"""Called with (submissions so far, submissions in all, recent mean score)."""
+Progress = Callable[[int, int, float, str], None]
+"""Called with (submissions so far, submissions in all, recent mean score, mechanism and ε in words)."""
 
 
 def train(
@@ -55,12 +56,17 @@ def train(
         if config is not None or settings or out is not None:
             raise PgcError("resume takes every setting from the run itself; give nothing else")
         run = Run.open(Path(resume))
-        return run if run.complete else Session(run, build(run.config), progress, fresh=False).finish()
+        return run if run.complete else _finish(run, build(run.config), progress)
     if config is not None and settings:
         raise PgcError("give either a config or settings by name, not both")
     problem = build(config if config is not None else configure(**settings))
     run = Run.create(Path(out) if out is not None else default_path(problem.config), problem.config)
-    return Session(run, problem, progress, fresh=True).finish()
+    return _finish(run, problem, progress)
+
+
+def _finish(run: Run, problem: Problem, progress: Progress | None) -> Run:
+    with run.locked(), _stop_signals() as stop_asked:
+        return Session(run, problem, progress, stop_asked).finish()
 
 
 def default_path(config: TrainConfig) -> Path:
@@ -76,8 +82,8 @@ def default_path(config: TrainConfig) -> Path:
 class Session:
     """One sitting of a run, from its start or its last checkpoint to its end."""
 
-    def __init__(self, run: Run, problem: Problem, progress: Progress | None, *, fresh: bool) -> None:
-        self.run, self.problem, self.progress = run, problem, progress
+    def __init__(self, run: Run, problem: Problem, progress: Progress | None, stop_asked: Callable[[], bool]) -> None:
+        self.run, self.problem, self.progress, self.stop_asked = run, problem, progress, stop_asked
         config = problem.config
         self.simulation = Simulation(problem)
         self.tracker = metrics.SuccessTracker(config.trials, problem.training.world.score_threshold)
@@ -85,30 +91,27 @@ class Session:
         self.ones = 0
         self.env_steps, self.parts, self.seconds = 0, 0, 0.0
         self.unwritten: list[Happened] = []
-        if not fresh:
+        if run.has_begun:
             self._restore()
         self.began = time.monotonic() - self.seconds
 
     def finish(self) -> Run:
         """Collect until every trial is done, then write the results."""
         written = time.monotonic()
-        with _stop_signals() as stop_asked:
-            if not self.parts:
+        while self.simulation.running:
+            for happened in self.simulation.advance():
+                self._note(happened)
+            if self.progress:
+                in_all = self.problem.config.submissions * len(self.received)
+                self.progress(int(self.received.sum()), in_all, self.tracker.recent(), figures.epsilon_in_words(self.problem))
+            if self.stop_asked():
                 self._checkpoint()
-            while self.simulation.running:
-                for happened in self.simulation.advance():
-                    self._note(happened)
-                if self.progress:
-                    done = int(self.received.sum())
-                    self.progress(done, self.problem.config.submissions * len(self.received), self.tracker.recent())
-                if stop_asked():
-                    self._checkpoint()
-                    raise Interrupted(self.run)
-                rows = sum(len(h.n) for h in self.unwritten)
-                if time.monotonic() - written > CHECKPOINT_SECONDS or rows > CHECKPOINT_ROWS:
-                    self._checkpoint()
-                    written = time.monotonic()
-            self._checkpoint()
+                raise Interrupted(self.run)
+            rows = sum(len(h.n) for h in self.unwritten)
+            if time.monotonic() - written > CHECKPOINT_SECONDS or rows > CHECKPOINT_ROWS:
+                self._checkpoint()
+                written = time.monotonic()
+        self._checkpoint()
         self._write_results()
         return self.run
 
@@ -159,7 +162,7 @@ class Session:
         )
         self.run.write("policy.safetensors", _save_policies(theta, averaged))
         self.run.write_json("privacy.json", privacy_statement(problem))
-        self.run.write("curve.png", figures.learning_curve(self.run, self.run.scores()))
+        self.run.write("curve.png", figures.learning_curve(self.run))
         seconds = time.monotonic() - self.began
         self.run.write_json("summary.json", self._summary(final, average, seconds))
         (self.run.path / "checkpoint.safetensors").unlink(missing_ok=True)
@@ -194,8 +197,8 @@ class Session:
             "env_steps": self.env_steps,
             "seconds": round(seconds, 3),
         }
-        if problem.score_bit:
-            summary["success_rate_estimate"] = float(problem.score_bit.success_rate(self.ones, self.received.sum()))
+        if score_bit := problem.training.score_bit:
+            summary["success_rate_estimate"] = float(score_bit.success_rate(self.ones, self.received.sum()))
         return {**summary, "fst": fst.tolist()}
 
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from pgc.errors import PgcError
 
+SMALLEST_CLIP = 1e-30
 Array = Any
 """A NumPy or JAX array."""
 
@@ -46,6 +47,8 @@ class Mechanism(ABC):
     """Q(·; ε, d, d̂, C). `epsilon` is the nominal ε of one report; ask `guarantee` for what holds."""
 
     name: ClassVar[str]
+    largest_clip: ClassVar[float] = 1e30
+    """Beyond it float32 arithmetic would overflow."""
 
     dim: int
     """d, the length of the gradient."""
@@ -58,8 +61,8 @@ class Mechanism(ABC):
         """Refuse parameters with which no guarantee can be stated."""
         if not self.epsilon > 0:
             raise PgcError(f"epsilon must be greater than 0 (inf for no privacy), not {self.epsilon:g}")
-        if not self.clip > 0:
-            raise PgcError(f"clip must be greater than 0, not {self.clip:g}")
+        if not SMALLEST_CLIP <= self.clip <= self.largest_clip:
+            raise PgcError(f"clip must be between {SMALLEST_CLIP:g} and {self.largest_clip:g} for {self.name}, not {self.clip:g}")
         if self.dim < 1:
             raise PgcError(f"a gradient needs at least one dimension, not {self.dim}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pgc.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
@@ -19,8 +20,11 @@ class AdditiveLaplace(Mechanism):
 
     @property
     def scale(self) -> float:
-        """C/ε (eq. lapnoise): the L1 diameter C of a ball of radius C/2, over ε."""
-        return self.clip / self.epsilon
+        """C/ε (eq. lapnoise): the L1 diameter C of a ball of radius C/2, over ε; rounded up, so that C/scale ≤ ε."""
+        scale = self.clip / self.epsilon
+        while self.clip / scale > self.epsilon:
+            scale = math.nextafter(scale, math.inf)
+        return scale
 
     @property
     def secret_words(self) -> int:
@@ -50,9 +54,9 @@ class Laplace(AdditiveLaplace):
 
     @property
     def guarantee(self) -> Guarantee:
-        """L1 diameter over scale: 2·(C/2) / (C/ε) = ε."""
+        """L1 diameter over scale: C / (C/ε) = ε."""
         return Guarantee(
-            epsilon=2 * self.radius / self.scale,
+            epsilon=self.clip / self.scale,
             nominal_epsilon=self.epsilon,
             statement=f"One report is {self.epsilon:g}-LDP for the whole gradient: L1 clip to {self.radius:g}, "
             f"Laplace noise of scale {self.scale:g} on each of {self.dim} coordinates.",

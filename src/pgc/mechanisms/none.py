@@ -17,6 +17,7 @@ class NoPrivacy(Mechanism):
     """
 
     name = "none"
+    largest_clip = math.inf
     epsilon: float = math.inf
 
     @property

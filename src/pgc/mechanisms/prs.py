@@ -62,10 +62,12 @@ class ProjectedRandomSign(Mechanism):
     @cached_property
     def lowest_threshold(self) -> int:
         """t: the fewest of 2³² words that set a bit. (2³² − t)/t ≤ e^{ε/d̂} exactly."""
+        if self.epsilon / self.reduced_dim > WORD.bit_length():  # 2³²/(e^ε + 1) < 1, and e^ε may be too large to write down
+            return 1
         with localcontext() as context:
             context.prec = 60
             exact = WORD / ((Decimal(self.epsilon) / self.reduced_dim).exp() + 1)
-            return max(1, int(exact.to_integral_value(rounding=ROUND_CEILING)))
+            return int(exact.to_integral_value(rounding=ROUND_CEILING))
 
     @property
     def secret_words(self) -> int:

@@ -32,10 +32,12 @@ class ScoreBit:
     @property
     def keep_threshold(self) -> int:
         """How many of 2³² words keep the truth."""
+        if self.epsilon > WORD.bit_length():
+            return WORD - 1
         with localcontext() as context:
             context.prec = 60
             power = Decimal(self.epsilon).exp()
-            return min(WORD - 1, int((WORD * power / (power + 1)).to_integral_value(rounding=ROUND_FLOOR)))
+            return int((WORD * power / (power + 1)).to_integral_value(rounding=ROUND_FLOOR))
 
     def draw(self, success: Array, secret: Array) -> Array:
         """The bit that is sent, from one secret word."""

@@ -67,15 +67,6 @@ class ActorCritic:
             layers.append(Layer(weight, bias))
         return Params(tuple(layers[:-2]), layers[-2], layers[-1])
 
-    def flatten(self, params: Params) -> jax.Array:
-        """The inverse of `unflatten`."""
-        pieces = []
-        for weight, bias in (*params.shared, params.policy, params.value):
-            pieces.append(weight.reshape(-1, *weight.shape[2:]))
-            if bias is not None:
-                pieces.append(bias)
-        return jnp.concatenate(pieces)
-
     def apply(self, params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Logits (actions, *batch) and values (*batch) at observations (features, *batch)."""
         logits, value, _ = self.forward(params, observation)

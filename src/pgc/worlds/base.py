@@ -45,6 +45,8 @@ class World(ABC):
     """What a picture of a state shows: left, right, bottom, top, in the coordinates of `sketch`."""
     default_psi: ClassVar[Any]
     """The world's usual parameters; its fields are the fields of ψ."""
+    positive: ClassVar[tuple[str, ...]]
+    """Fields of ψ that make no sense unless greater than 0."""
     default_population: ClassVar[tuple[str, ...]]
     """The variations this world is usually trained on, in the notation of `Population.parse`."""
 

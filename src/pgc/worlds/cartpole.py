@@ -47,6 +47,7 @@ class CartPole(World):
     observation_bounds = ((-2.4, 2.4), (-3.0, 3.0), (-0.21, 0.21), (-3.0, 3.0))
     sketch_box = (-2.6, 2.6, -0.3, 1.4)
     default_psi = CartPolePsi()
+    positive = ("cart_mass", "pole_mass", "length", "time_step")
     default_population = ("gravity=9.7,9.8,9.9",)
 
     x_limit = 2.4
@@ -75,7 +76,8 @@ class CartPole(World):
             angle + psi.time_step * angle_dot,
             angle_dot + psi.time_step * angle_acc,
         )
-        terminated = (jnp.abs(moved.x) > self.x_limit) | (jnp.abs(moved.angle) > self.angle_limit)
+        within = (jnp.abs(moved.x) <= self.x_limit) & (jnp.abs(moved.angle) <= self.angle_limit)
+        terminated = ~within  # a state that is not a number is within nothing
         return Transition(moved, jnp.ones_like(moved.x), terminated)
 
     def observe(self, state: CartPoleState) -> jax.Array:

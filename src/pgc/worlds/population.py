@@ -40,9 +40,9 @@ class Variation:
         low, high = self.values
         return tuple(low + (high - low) * i / (GRID_POINTS - 1) for i in range(GRID_POINTS))
 
-    def __str__(self) -> str:
-        """The notation that `Population.parse` reads."""
-        return f"{self.field}=" + (":" if self.continuous else ",").join(f"{v:g}" for v in self.values)
+    def contains(self, value: float) -> bool:
+        """Whether an agent could have this value."""
+        return min(self.values) <= value <= max(self.values) if self.continuous else value in self.values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +73,12 @@ class Population:
         names = [v.field for v in self.variations]
         return [self.base._replace(**dict(zip(names, point, strict=True))) for point in itertools.product(*axes)]
 
-    def label(self, psi: Psi) -> str:
-        """ψ in words, naming only what varies."""
-        return " ".join(f"{v.field}={getattr(psi, v.field):g}" for v in self.variations) or "default ψ"
+    def contains(self, psi: Psi) -> bool:
+        """Whether an agent could have this ψ."""
+        varied = {v.field: v for v in self.variations}
+        return all(
+            varied[f].contains(getattr(psi, f)) if f in varied else getattr(psi, f) == getattr(self.base, f) for f in psi._fields
+        )
 
 
 def _parse_variation(world: World, text: str) -> Variation:
@@ -92,4 +95,6 @@ def _parse_variation(world: World, text: str) -> Variation:
         raise PgcError(f"'{text}': the values of {field} must be numbers, as in {field}=1,2,3 or {field}=1:3") from None
     if not all(map(math.isfinite, values)) or (continuous and (len(values) != 2 or values[0] >= values[1])):
         raise PgcError(f"'{text}': the values of {field} must be finite, and a range low:high must have low < high")
+    if field in world.positive and min(values) <= 0:
+        raise PgcError(f"'{text}': {field} must be greater than 0")
     return Variation(field=field, values=values, continuous=continuous)

@@ -1,1 +1,0 @@
-"""What makes a guarantee last."""
