@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pgc.agent import Agent, address, draw_psi
+from pgc.agent import Agent, address, draw_psi, play_episode
+from pgc.config import build, configure
 from pgc.errors import BudgetSpent
 from pgc.mechanisms import make_mechanism
 from pgc.policies.loss import gradient
@@ -38,14 +39,13 @@ def test_an_agent_keeps_its_psi_over_all_its_submissions():
 
 
 def test_without_noise_the_report_is_the_clipped_gradient_of_the_episode():
-    from pgc.agent import play_episode
-
     training = make_training("none", np.inf, clip=0.5)
     theta = PAPER_NET.init(jax.random.key(3))
     at = address(training, SEED, 0, 0, 1)
     sent = Agent(training, at).answer(theta, 450, at)
-    episode = play_episode(training, theta, draw_psi(at, training.population), at, 0, 0, 0.25, True)
-    g = np.asarray(gradient(theta, [episode], PAPER_NET, training.loss, 195.0))
+    psi = draw_psi(at, training.population)
+    episode = jax.jit(lambda t: play_episode(training, t, psi, at, 0, 0, 0.25, True))(theta)
+    g = np.asarray(jax.jit(lambda t: gradient(t, [episode], PAPER_NET, training.loss, 195.0))(theta))
     assert np.abs(g).sum() > 0.25
     np.testing.assert_allclose(sent.report, g / (np.abs(g).sum() / 0.25), rtol=1e-4, atol=1e-7)
     assert float(sent.score) == int(sent.ticks) == int(episode.length)
@@ -61,8 +61,6 @@ def test_the_control_reports_noise_alone():
 
 
 def test_the_budget_of_one_submission_is_an_equal_share():
-    from pgc.config import build, configure
-
     problem = build(configure(preset="paper", mechanism="laplace", epsilon=2.0, score_epsilon=0.5, submissions_per_agent=3))
     assert problem.training.mechanism == make_mechanism("laplace", dim=112, epsilon=0.5, clip=0.01)
     assert problem.training.score_bit.epsilon == pytest.approx(0.5 / 3)
