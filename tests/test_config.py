@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -104,6 +105,9 @@ def test_a_value_of_the_wrong_kind_in_yaml_is_refused():
 def test_what_an_agent_spends_is_never_more_than_the_flag_says(epsilon, submissions):
     problem = build(TrainConfig(mechanism="laplace", epsilon=epsilon, score_epsilon=0.1, submissions_per_agent=submissions))
     assert problem.training.mechanism.guarantee.honest and problem.epsilon == epsilon
+    of_gradient, of_score = problem.training.mechanism.guarantee.epsilon, problem.training.score_bit.epsilon
+    assert (Fraction(of_gradient) + Fraction(of_score)) * submissions <= Fraction(epsilon)
+    assert (of_gradient + of_score) * submissions > epsilon * (1 - 1e-12)
 
 
 def test_settings_by_name_start_from_the_preset_as_flags_do():

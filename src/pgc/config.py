@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -215,13 +216,13 @@ def build(config: TrainConfig) -> Problem:
         hidden=config.hidden,
         biases=config.biases,
     )
-    per_submission = (config.epsilon - config.score_epsilon) / config.submissions_per_agent
+    gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
     assert config.clip is not None and config.buffer_size is not None
     assert config.population is not None and config.learning_rate is not None
     mechanism = make_mechanism(
-        config.mechanism, dim=policy.dim, epsilon=per_submission, clip=config.clip, reduced_dim=config.reduced_dim
+        config.mechanism, dim=policy.dim, epsilon=gradient_epsilon, clip=config.clip, reduced_dim=config.reduced_dim
     )
-    score_bit = ScoreBit(epsilon=config.score_epsilon / config.submissions_per_agent) if config.score_epsilon else None
+    score_bit = ScoreBit(epsilon=score_epsilon) if score_epsilon else None
     training = LocalTraining(
         world=world,
         population=Population.parse(world, config.population),
@@ -253,6 +254,19 @@ def build(config: TrainConfig) -> Problem:
         average_from=int(config.average_from * config.submissions),
     )
     return Problem(config=config, training=training, aggregator=aggregator)
+
+
+def split_budget(epsilon: float, score_epsilon: float, submissions: int) -> tuple[float, float]:
+    """ε of the gradient and of the score bit in one of T submissions, rounded down: T times their sum never exceeds ε."""
+    if math.isinf(epsilon):
+        return epsilon, score_epsilon / submissions
+    score = score_epsilon / submissions
+    while Fraction(score) * submissions > Fraction(score_epsilon):
+        score = math.nextafter(score, 0)
+    gradient = (epsilon - score_epsilon) / submissions
+    while (Fraction(gradient) + Fraction(score)) * submissions > Fraction(epsilon):
+        gradient = math.nextafter(gradient, 0)
+    return gradient, score
 
 
 def to_yaml(config: TrainConfig) -> str:
