@@ -190,7 +190,7 @@ def _parse(kind: type[Command], verb: str, given: list[str], default: Command | 
 
 def _one_line(box: str) -> str:
     """What tyro says in a box, without the box and its advice."""
-    words = re.sub(r"[─│╭╮╰╯]", " ", box).split()
+    words = re.sub(r"[─│╭╮╰╯]|-{3,}", " ", box).split()
     return " ".join(words).partition(" For full helptext")[0]
 
 

@@ -29,7 +29,6 @@ CASES = {
         make_aggregator(0.5, 3, max_staleness=1, uses_per_report=2, average_from=20),
         3,
     ),
-    "one worker: nothing is stale": (make_training("prs", 1.0, 1.0), make_aggregator(0.5, 2), 1),
 }  # fmt: skip
 
 
@@ -62,8 +61,7 @@ def test_the_fast_engine_is_the_simple_loop(case):
             np.testing.assert_allclose(ours, getattr(oracle.state, name), rtol=2e-4, atol=2e-6)
         for name in ("version", "received", "buffer_count", "discarded", "averaged"):
             assert int(getattr(state.aggregator, name)[trial]) == int(getattr(oracle.state, name))
-    stale = records.staleness[records.delivered]
-    assert (stale.max() == 0) == (workers == 1)
+    assert records.staleness[records.delivered].max() > 0
 
 
 def test_how_often_the_host_looks_does_not_change_a_bit():
@@ -139,7 +137,8 @@ def test_without_noise_the_engine_is_clipped_sgd_exactly():
     training, learning_rate, submissions = make_training("none", np.inf, 0.5), 0.5, 5
     engine = embedded.Engine(training=training, aggregator=make_aggregator(learning_rate), workers=1, submissions=submissions)
     seeds = embedded.trial_seeds(2, np.arange(32))
-    state, _ = run_engine(engine, seeds)
+    state, records = run_engine(engine, seeds)
+    assert records.staleness[records.delivered].max() == 0  # with one worker nothing is stale
     theta = initial_theta(seeds[:, 0], PAPER_NET, "glorot")
 
     @jax.jit
