@@ -111,7 +111,6 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
     """
     world, policy, loss = training.world, training.policy, training.loss
     trained_on = now.ended & (now.episode < training.episodes)
-    gradients = now.gradients
     last_value = jnp.zeros_like(now.return_so_far)
     if loss.bootstrap != "zero":
         observation = jax.vmap(world.observe, out_axes=-1)(now.state)

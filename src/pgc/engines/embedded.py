@@ -127,7 +127,8 @@ class Engine:
         play, complete = agents.end_episodes(training, theta, play)
         complete = complete & state.running
 
-        # Step 3: a lane that completed its submission leaves the report with its worker.
+        # Step 3: a lane that completed its submission leaves the report with its worker. (A branch, because XLA would
+        # otherwise compute the report anew for each of the W slots it may go to.)
         report, bit = jax.lax.cond(
             jnp.any(complete), lambda p: agents.report(training, p), lambda p: agents.no_report(training, p), play
         )
