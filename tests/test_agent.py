@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from pgc.agent import Agent, address, draw_psi, play_episode
-from pgc.config import build, configure
+from pgc.config import configure
 from pgc.errors import BudgetSpent
 from pgc.mechanisms import make_mechanism
 from pgc.policies.loss import gradient
+from pgc.problem import build
 from pgc.randomness import trial_seed
 from tests.conftest import PAPER_NET, make_training
 

@@ -4,8 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from pgc.config import PRESETS, TrainConfig, build, configure, from_yaml, resolve, to_yaml
+from pgc.config import PRESETS, TrainConfig, configure, from_yaml, to_yaml
 from pgc.errors import PgcError
+from pgc.problem import build, resolve
 
 
 @pytest.mark.parametrize(

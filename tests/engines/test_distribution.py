@@ -9,8 +9,9 @@ from scipy import stats
 
 from pgc.bench import numpy_loop
 from pgc.bench.common import Settings
-from pgc.config import build, configure
+from pgc.config import configure
 from pgc.engines.simulation import Simulation
+from pgc.problem import build
 
 TRIALS, SUBMISSIONS = 60, 120
 LEVEL = 1e-3 / 4  # four looks at each case

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from pgc.agent import address, draw_psi, initial_theta, play_episode
-from pgc.config import TrainConfig, build, configure
+from pgc.config import TrainConfig, configure
 from pgc.engines import embedded, reference
 from pgc.engines.simulation import CPU_LANES, Simulation
 from pgc.mechanisms import ScoreBit
 from pgc.policies import LossOptions
 from pgc.policies.loss import gradient
+from pgc.problem import build
 from tests.conftest import PAPER_NET, make_aggregator, make_training
 
 CASES = {

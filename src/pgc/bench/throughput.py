@@ -16,19 +16,19 @@ import jax
 
 from pgc.bench import numpy_loop, torch_loop
 from pgc.bench.common import Settings
-from pgc.config import PRESETS, build
+from pgc.config import PRESETS
 from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError
+from pgc.problem import PAPER_SIZES, build
 
-PAPER = {"laplace": (0.01, 1), "prs": (1.0, 100)}
-"""C and |B|."""
+KNOWN = ("laplace", "prs")
 ENDLESS = 10_000_000
 
 
 def bench(mechanism: str, trials: int, seconds: float, seed: int, baselines: bool) -> dict[str, Any]:
     """Measure. Compilation is timed apart. `live` steps are those of delivered reports: padding and waiting do not count."""
-    if mechanism not in PAPER:
-        raise PgcError(f"bench knows the mechanisms {' and '.join(PAPER)}, not '{mechanism}'")
+    if mechanism not in KNOWN:
+        raise PgcError(f"bench knows the mechanisms {' and '.join(KNOWN)}, not '{mechanism}'")
     if trials < 1 or not seconds > 0:
         raise PgcError("trials must be at least 1 and seconds greater than 0")
     compile_s, took, steps, submissions = _engine(mechanism, trials, seconds, seed)
@@ -47,7 +47,7 @@ def bench(mechanism: str, trials: int, seconds: float, seed: int, baselines: boo
     }
     if not baselines:
         return result
-    clip, buffer_size = PAPER[mechanism]
+    clip, buffer_size = PAPER_SIZES[mechanism]
     settings = Settings(mechanism=mechanism, clip=clip, buffer_size=buffer_size, seed=seed, seconds=seconds)
     for name, loop, needs in (("numpy", numpy_loop, "gymnasium"), ("torch", torch_loop, "torch")):
         if importlib.util.find_spec(needs) and importlib.util.find_spec("gymnasium"):

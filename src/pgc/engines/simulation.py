@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.config import Problem
 from pgc.engines.embedded import Engine, Record, State, trial_seeds
 from pgc.errors import PgcError
+from pgc.problem import Problem
 
 CPU_LANES = 32
 GPU_LANES_MULTIPLE = 128

@@ -13,9 +13,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pgc.config import Problem, build
 from pgc.experiments import metrics
 from pgc.experiments.runs import Run
+from pgc.problem import Problem, build
 from pgc.worlds import World, make_world
 
 POINTS = 400

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.config import Problem, build
 from pgc.errors import PgcError
 from pgc.experiments import figures, metrics
 from pgc.experiments.evaluation import greedy_scores
 from pgc.experiments.runs import Run, finite
 from pgc.policies import exploration
+from pgc.problem import Problem, build
 from pgc.worlds import Population, Variation
 
 BELOW, ABOVE = (0.5, 0.8), (1.25, 2.0)

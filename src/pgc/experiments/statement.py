@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgc.config import Problem
 from pgc.mechanisms.laplace import AdditiveLaplace
+from pgc.problem import Problem
 
 
 def privacy_statement(problem: Problem) -> dict[str, Any]:

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from pgc.config import Problem, TrainConfig, build, configure
+from pgc.config import TrainConfig, configure
 from pgc.engines.simulation import Happened, Simulation
 from pgc.errors import PgcError
 from pgc.experiments import figures, metrics
 from pgc.experiments.evaluation import greedy_scores
 from pgc.experiments.runs import Run
 from pgc.experiments.statement import privacy_statement
+from pgc.problem import Problem, build
 
 CHECKPOINT_SECONDS = float(os.environ.get("PGC_CHECKPOINT_SECONDS", "20"))
 CHECKPOINT_ROWS = 2_000_000
