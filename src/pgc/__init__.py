@@ -5,10 +5,9 @@ Names are imported when first used, so that a device which needs only the mechan
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
-from pgc.errors import BudgetSpent, PgcError
+from pgc.errors import BudgetSpent, PgcError, require
 
 if TYPE_CHECKING:
     from pgc.config import PRESETS, TrainConfig, configure
@@ -27,18 +26,12 @@ _LAZY = {
     "evaluate": "pgc.experiments.scoring",
     "compare": "pgc.experiments.scoring",
 }
-_EXTRA = "train"
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'pgc' has no attribute '{name}'")
-    try:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    except ModuleNotFoundError as error:
-        if error.name and error.name.split(".")[0] != "pgc":
-            raise PgcError(f"{error.name} is not installed; mend it with: pip install 'pgc[{_EXTRA}]'") from error
-        raise
+    return getattr(require(_LAZY[name], "train"), name)
 
 
 __all__ = ["PRESETS", "BudgetSpent", "PgcError", "Run", "TrainConfig", "compare", "configure", "evaluate", "train"]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from pgc import __version__
-from pgc.errors import PgcError
+from pgc.errors import PgcError, require
 
 COMMANDS: dict[str, str] = {
     "train": "a policy for a population of private worlds, under ε-local differential privacy",
@@ -54,13 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(verb: str, given: list[str]) -> int:
     if verb not in COMMANDS:
         raise PgcError(f"unknown command '{verb}'; choose one of: {', '.join(COMMANDS)} (pgc --help)")
-    try:
-        from pgc import commands
-    except ModuleNotFoundError as error:
-        if error.name and not error.name.startswith("pgc"):
-            raise PgcError(f"{error.name} is not installed; mend it with: pip install 'pgc[train]'") from None
-        raise
-    code: int = getattr(commands, verb)(given)
+    code: int = getattr(require("pgc.commands", "train"), verb)(given)
     return code
 
 

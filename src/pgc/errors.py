@@ -18,8 +18,10 @@ class BudgetSpent(PgcError):
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional dependency, or say the one line that installs it."""
+    """Import a module that needs an extra, or say the one line that installs what it lacks."""
     try:
         return importlib.import_module(module)
-    except ImportError as error:
-        raise PgcError(f"{module} is not installed; mend it with: pip install 'pgc[{extra}]'") from error
+    except ModuleNotFoundError as error:
+        if error.name and error.name.split(".")[0] == "pgc":
+            raise  # our own mistake, not the user's
+        raise PgcError(f"{error.name} is not installed; mend it with: pip install 'pgc[{extra}]'") from None
