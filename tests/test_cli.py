@@ -130,7 +130,8 @@ def test_compare_puts_runs_on_one_figure(finished, free, capsys, tmp_path):
 
 def start_train(path: Path, *arguments: str) -> subprocess.Popen:
     out = [] if "--resume" in arguments else ["--out", str(path)]
-    command = [sys.executable, "-m", "pgc.cli", "train", *out, *arguments]
+    often = ["--checkpoint-seconds", "0"]  # a checkpoint at every look
+    command = [sys.executable, "-m", "pgc.cli", "train", *out, *arguments, *often]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -138,10 +139,9 @@ def start_train(path: Path, *arguments: str) -> subprocess.Popen:
 LONG = ["--preset", "paper", "--submissions", "4000", "--trials", "34", "--eval-episodes", "2", "--seed", "4"]
 
 
-def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_path, monkeypatch):
+def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_path):
     whole = pgc.train(**settings_of(LONG), out=tmp_path / "whole")
 
-    monkeypatch.setenv("PGC_CHECKPOINT_SECONDS", "0")  # a checkpoint at every look
     path = tmp_path / "run"
     killed = start_train(path, *LONG)
     wait_for(path / "metrics" / "part-00001.parquet")
@@ -158,8 +158,9 @@ def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_p
 
     # A kill after rows were written and before the checkpoint that counts them: the rows must not be counted twice.
     parts = sorted((path / "metrics").iterdir())
-    shutil.copy(parts[-1], path / "metrics" / f"part-{len(parts):05d}.parquet")
+    shutil.copy(parts[-1], path / "metrics" / f"part-{len(parts) + 50:05d}.parquet")
     run = pgc.train(resume=path)
+    assert len(pq.read_table(path / "metrics")) == 34 * 4000
     assert np.array_equal(run.policies()["theta"], whole.policies()["theta"])
     assert np.array_equal(run.policies()["averaged"], whole.policies()["averaged"])
     assert np.array_equal(run.scores(), whole.scores())

@@ -34,6 +34,8 @@ class Train(TrainConfig):
     """Folder for the results; by default a new one under runs/."""
     resume: Path | None = None
     """Continue this run folder from its checkpoint, to the bit-identical result. Takes no other setting."""
+    checkpoint_seconds: float = training.CHECKPOINT_SECONDS
+    """How often a checkpoint is written: what a kill can cost. Never changes a result."""
     json: bool = False
     """Print the summary as JSON and nothing else."""
 
@@ -99,11 +101,15 @@ def train(given: list[str]) -> int:
     config = None
     if args.resume is None:
         config = TrainConfig(**{name: getattr(args, name) for name in names})
-    elif others := [a for a in given if a.startswith("--") and a.split("=")[0] not in ("--resume", "--json")]:
+    elif others := [
+        a for a in given if a.startswith("--") and a.split("=")[0] not in ("--resume", "--json", "--checkpoint-seconds")
+    ]:
         raise PgcError(f"--resume takes every setting from the run itself; drop {' '.join(others)}")
     try:
         with Watch(quiet=args.json) as progress:
-            run = training.train(config, out=args.out, resume=args.resume, progress=progress)
+            run = training.train(
+                config, out=args.out, resume=args.resume, progress=progress, checkpoint_seconds=args.checkpoint_seconds
+            )
     except training.Interrupted as stopped:
         print(f"pgc: {stopped}", file=sys.stderr)
         return 130

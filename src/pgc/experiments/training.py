@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -24,7 +23,7 @@ from pgc.experiments.runs import Run
 from pgc.experiments.statement import privacy_statement
 from pgc.problem import Problem, build
 
-CHECKPOINT_SECONDS = float(os.environ.get("PGC_CHECKPOINT_SECONDS", "20"))
+CHECKPOINT_SECONDS = 20.0
 CHECKPOINT_ROWS = 2_000_000
 
 
@@ -46,6 +45,7 @@ def train(
     out: str | Path | None = None,
     resume: str | Path | None = None,
     progress: Progress | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     **settings: Any,
 ) -> Run:
     """Train, and return the finished run. Give settings by name (the flags of `pgc train`), a config, or a run to `resume`.
@@ -57,17 +57,17 @@ def train(
         if config is not None or settings or out is not None:
             raise PgcError("resume takes every setting from the run itself; give nothing else")
         run = Run.open(Path(resume))
-        return run if run.complete else _finish(run, build(run.config), progress)
+        return run if run.complete else _finish(run, build(run.config), progress, checkpoint_seconds)
     if config is not None and settings:
         raise PgcError("give either a config or settings by name, not both")
     problem = build(config if config is not None else configure(**settings))
     run = Run.create(Path(out) if out is not None else default_path(problem.config), problem.config)
-    return _finish(run, problem, progress)
+    return _finish(run, problem, progress, checkpoint_seconds)
 
 
-def _finish(run: Run, problem: Problem, progress: Progress | None) -> Run:
+def _finish(run: Run, problem: Problem, progress: Progress | None, checkpoint_seconds: float) -> Run:
     with run.locked(), _stop_signals() as stop_asked:
-        return Session(run, problem, progress, stop_asked).finish()
+        return Session(run, problem, progress, stop_asked).finish(checkpoint_seconds)
 
 
 def default_path(config: TrainConfig) -> Path:
@@ -96,8 +96,8 @@ class Session:
             self._restore()
         self.began = time.monotonic() - self.seconds
 
-    def finish(self) -> Run:
-        """Collect until every trial is done, then write the results."""
+    def finish(self, checkpoint_seconds: float) -> Run:
+        """Collect until every trial is done, with a checkpoint now and then, and write the results."""
         written = time.monotonic()
         while self.simulation.running:
             for happened in self.simulation.advance():
@@ -109,7 +109,7 @@ class Session:
                 self._checkpoint()
                 raise Interrupted(self.run)
             rows = sum(len(h.n) for h in self.unwritten)
-            if time.monotonic() - written > CHECKPOINT_SECONDS or rows > CHECKPOINT_ROWS:
+            if time.monotonic() - written > checkpoint_seconds or rows > CHECKPOINT_ROWS:
                 self._checkpoint()
                 written = time.monotonic()
         self._checkpoint()
