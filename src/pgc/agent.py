@@ -7,7 +7,6 @@ side, with the same random numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -20,6 +19,7 @@ from pgc.policies import exploration
 from pgc.policies.actor_critic import ActorCritic
 from pgc.policies.loss import Episode, LossOptions, gradient
 from pgc.randomness import Stream
+from pgc.tracing import trace_fields, trace_mechanism
 from pgc.worlds import Population, World
 
 
@@ -44,13 +44,21 @@ class LocalTraining:
     alpha_decay: float = 1800.0
     score: Literal["training", "greedy"] = "training"
     """ζ of a submission: that of its (first) training episode, or of one more episode played greedily and not trained on."""
-    control: bool = False
+    control: bool | jax.Array = False
     """Replace every gradient by zero before the mechanism: what pure noise would do."""
+
+    def __post_init__(self) -> None:
+        """Whatever mechanism comes, its numbers are traced."""
+        if isinstance(self.mechanism, Mechanism):  # not so while JAX takes the tree apart
+            trace_mechanism(type(self.mechanism))
 
     @property
     def episodes_played(self) -> int:
         """Per submission, the scoring episode included."""
         return self.episodes + (self.score == "greedy")
+
+
+trace_fields(LocalTraining, "mechanism", "control")
 
 
 class Submission(NamedTuple):
@@ -87,7 +95,7 @@ def draw_psi(at: Address, population: Population) -> Any:
 
 def randomize(training: LocalTraining, grad: jax.Array, public: jax.Array, secret: jax.Array) -> jax.Array:
     """Step 3: g̃ = Q(g). Nothing of the gradient goes on but through here."""
-    sent: jax.Array = training.mechanism.randomize(jnp.zeros_like(grad) if training.control else grad, public, secret)
+    sent: jax.Array = training.mechanism.randomize(jnp.where(training.control, 0.0, grad), public, secret)
     return sent
 
 
@@ -141,7 +149,7 @@ def play_episode(
     return Episode(observations, actions, rewards, jnp.sum(lived), terminated)
 
 
-@partial(jax.jit, static_argnums=0)
+@jax.jit
 def _submission(training: LocalTraining, theta: jax.Array, psi: Any, at: Address, received: jax.Array) -> Submission:
     alpha = exploration.alpha(received, training.alpha_start, training.alpha_decay)
     ticks, episodes = jnp.zeros((), jnp.int32), []

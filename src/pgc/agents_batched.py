@@ -1,7 +1,8 @@
 """Steps 2 and 3 for many agents side by side: `agent.py`, compiled. The last axis of every array is the lane.
 
-A lane plays one agent at a time. `play` advances all lanes a fixed number of ticks; a lane whose episode ends waits there until
-`end_episodes` folds the episode into its gradient. No episode is stored (see `policies/streaming.py`).
+A lane plays one agent at a time, and has its own numbers of the mechanism (see `tracing.py`). `play` advances all lanes a fixed
+number of ticks; a lane whose episode ends waits there until `end_episodes` folds the episode into its gradient. No episode is
+stored (see `policies/streaming.py`).
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def report(training: LocalTraining, now: Play) -> tuple[jax.Array, jax.Array]:
     """Step 2, second half, and step 3: the randomised gradient (d, lanes) and the noisy boolean of every lane."""
     grad = streaming.combine(now.gradients, training.episodes, training.loss)
     public, secret = words_for_report(training, now.at)
-    randomized = jax.vmap(lambda *one: randomize(training, *one), -1, -1)(grad, public, secret)
+    randomized = jax.vmap(randomize, -1, -1)(training, grad, public, secret)
     return randomized, randomize_score(training, now.score, now.at)
 
 

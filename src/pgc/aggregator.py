@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from pgc.tracing import trace_fields
+
 Tree = TypeVar("Tree")
 
 
@@ -39,13 +41,13 @@ class Aggregator:
 
     optimizer: optax.GradientTransformation
     """Receives the mean of the buffer as the gradient. The paper's: θ ← θ − η·mean (eq. update_param)."""
-    buffer_size: int
+    buffer_size: int | jax.Array
     """|B|: θ moves once this many reports are in."""
     uses_per_report: int = 1
     """How many update steps are made from each full buffer before it is cleared."""
     max_staleness: int | None = None
     """A report computed from a θ that is more than this many versions old is dropped. None keeps all (the paper)."""
-    average_from: int = 0
+    average_from: int | jax.Array = 0
     """θ is averaged over the reports after this many; until then the average is θ itself."""
 
     def start(self, theta: jax.Array) -> AggregatorState:
@@ -91,6 +93,9 @@ class Aggregator:
             averaged=averaged,
             discarded=state.discarded + ~fresh,
         )
+
+
+trace_fields(Aggregator, "buffer_size", "average_from")
 
 
 def select(condition: jax.Array, yes: Tree, no: Tree) -> Tree:

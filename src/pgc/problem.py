@@ -19,9 +19,10 @@ from pgc.policies import ActorCritic, LossOptions
 from pgc.validation import validate
 from pgc.worlds import Population, make_world
 
-PAPER_SIZES = {"none": (0.01, 1), "laplace": (0.01, 1), "prs": (1.0, 100), "laplace-coordinatewise": (0.01, 1)}
+LAPLACE = ("laplace", "laplace-coordinatewise", "laplace-coordinatewise-wide", "laplace-l2")
+PAPER_SIZES = {"none": (0.01, 1), "prs": (1.0, 100)} | dict.fromkeys(LAPLACE, (0.01, 1))
 """C and |B| of the paper."""
-DEFAULT_SIZES = {"none": (10.0, 50), "laplace": (0.01, 50), "prs": (1.0, 50), "laplace-coordinatewise": (0.01, 50)}
+DEFAULT_SIZES = {"none": (10.0, 50), "prs": (1.0, 50)} | dict.fromkeys(LAPLACE, (0.01, 50))
 """C and |B| otherwise. With standardised returns |M g| ≫ 1 = C: PRS reports the sign of a projection, direction only."""
 
 

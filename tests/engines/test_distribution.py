@@ -23,7 +23,7 @@ def engine_trials(**settings):
     )  # fmt: skip
     simulation = Simulation(build(config))
     first = simulation.collected("theta")
-    scores = np.zeros((TRIALS, simulation.engine.submissions))
+    scores = np.zeros((TRIALS, SUBMISSIONS))
     while simulation.running:
         for happened in simulation.advance():
             scores[happened.trial, happened.n - 1] = happened.score

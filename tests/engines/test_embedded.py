@@ -8,7 +8,7 @@ import pytest
 from pgc.agent import address, draw_psi, initial_theta, play_episode
 from pgc.config import TrainConfig, configure
 from pgc.engines import embedded, reference
-from pgc.engines.simulation import CPU_LANES, Simulation
+from pgc.engines.simulation import CPU_LANES, Simulation, engine_of, program_of
 from pgc.mechanisms import ScoreBit
 from pgc.policies import LossOptions
 from pgc.policies.loss import gradient
@@ -35,6 +35,7 @@ CASES = {
 
 def run_engine(engine, seeds, most=64):
     lanes = seeds.shape[-1]
+    engine = embedded.in_lanes(engine, lanes)
     state, records = engine.start(seeds, jnp.ones(lanes, bool)), []
     while bool(state.running.any()):
         state, record = engine.advance(state, most)
@@ -81,7 +82,7 @@ def test_how_often_the_host_looks_does_not_change_a_bit():
 
 def scores_of(trials):
     simulation = Simulation(build(configure(preset="paper", submissions=60, trials=trials, seed=5)))
-    scores = np.zeros((trials, simulation.engine.submissions))
+    scores = np.zeros((trials, 60))
     while simulation.running:
         for happened in simulation.advance():
             scores[happened.trial, happened.n - 1] = happened.score
@@ -99,12 +100,45 @@ def test_trial_i_is_the_same_alone_or_beside_others():
     assert 180 > CPU_LANES > 20
 
 
+def test_cells_that_differ_in_numbers_alone_share_one_program_and_stay_what_they_were_alone():
+    cells = [dict(epsilon=1.0), dict(epsilon=8.0, control=True), dict(clip=0.3, buffer_size=7, submissions=40, seed=9)]
+    problems = [build(configure(preset="paper", **{"submissions": 60, "trials": 5, "seed": 5, **cell})) for cell in cells]
+    assert len({program_of(problem) for problem in problems}) == 1
+    together = Simulation(*problems)
+    alone = [Simulation(problem) for problem in problems]
+    for simulation in (together, *alone):
+        while simulation.running:
+            list(simulation.advance())
+    for name in ("theta", "received", "version", "buffer_sum"):
+        assert np.array_equal(together.collected(name), np.concatenate([s.collected(name) for s in alone]))
+    assert together.collected("received").tolist() == [60] * 10 + [40] * 5
+    others = [dict(reward="end"), dict(mechanism="prs"), dict(mechanism="laplace-coordinatewise"), dict(workers=3)]
+    assert program_of(problems[0]) not in {program_of(build(configure(preset="paper", **cell))) for cell in others}
+
+
+def test_prs_of_one_reduced_dimension_is_one_program():
+    problems = [build(configure(preset="paper", mechanism="prs", epsilon=e)) for e in (1.0, 2.0, 5.0, 10.0)]
+    programs = [program_of(problem) for problem in problems]
+    assert programs[0] == programs[1] and len(set(programs)) == 3  # d̂ = 1, 1, 2, 4
+
+
+def test_a_trial_that_is_stopped_leaves_the_others_as_they_were():
+    config = configure(preset="paper", submissions=400, trials=40, seed=5)
+    stopped, whole = Simulation(build(config)), Simulation(build(config))
+    stopped.stop(range(38))
+    for simulation in (stopped, whole):
+        while simulation.running:
+            list(simulation.advance())
+    assert stopped.collected("received").tolist() == [0] * 38 + [400] * 2
+    assert np.array_equal(stopped.collected("theta")[38:], whole.collected("theta")[38:])
+
+
 def test_the_stopping_rule_uses_only_the_noisy_booleans_and_stops():
     """A greedy policy that always succeeds is noticed within the first window; one that never does is not."""
     always = build(
         TrainConfig(epsilon=4.0, score_epsilon=3.0, stop_rate=0.5, stop_window=50, submissions=100, local_episodes=1, trials=2)
     )
-    engine = Simulation(always).engine
+    engine = engine_of(always)
     ones = jnp.full(2, 49)
     monitor = embedded.Monitor(jnp.full(2, 49), ones)
     monitor, stop = engine._watch(monitor, jnp.array([True, False]), jnp.array([True, True]))

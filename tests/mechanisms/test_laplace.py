@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from pgc.errors import PgcError
-from pgc.mechanisms import CoordinatewiseLaplace, Laplace, make_mechanism
+from pgc.mechanisms import MECHANISMS, CoordinatewiseLaplace, Laplace, make_mechanism
 from pgc.mechanisms.clip import clip_l1
 from pgc.mechanisms.laplace import standard_laplace
 
@@ -67,6 +67,25 @@ def test_coordinatewise_is_not_epsilon_ldp_and_says_so():
     assert np.abs(a - b).sum() / q.scale == pytest.approx(112.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "times", "farthest"),
+    [
+        ("laplace", 1.0, [9.0, 0.0, 0.0, 0.0]),
+        ("laplace-coordinatewise", 4.0, [9.0, 9.0, 9.0, 9.0]),
+        ("laplace-coordinatewise-wide", 8.0, [9.0, 9.0, 9.0, 9.0]),
+        ("laplace-l2", 2.0, [9.0, 9.0, 9.0, 9.0]),
+    ],
+)
+def test_each_reading_states_the_log_ratio_of_its_farthest_gradients(name, times, farthest, rng):
+    q = make_mechanism(name, dim=4, epsilon=1.5, clip=0.3)
+    assert q.guarantee.epsilon == pytest.approx(times * 1.5) and q.guarantee.honest == (times == 1)
+    a = q.prepare(np.array(farthest), NO_PUBLIC)
+    assert 2 * np.abs(a).sum() / q.scale == pytest.approx(q.guarantee.epsilon)
+    for _ in range(300):  # and no two gradients are farther apart
+        a, b = (q.prepare(rng.normal(size=4) * 10 ** rng.uniform(-3, 30), NO_PUBLIC) for _ in range(2))
+        assert np.abs(a - b).sum() / q.scale <= q.guarantee.epsilon * (1 + 1e-9)
+
+
 def test_float32_draws_of_the_simulation_have_the_same_distribution(rng):
     words = rng.integers(2**32, size=20_000, dtype=np.uint32)
     in_jax = np.asarray(standard_laplace(jnp.asarray(words), jnp.zeros(1, jnp.float32)))
@@ -84,7 +103,7 @@ def test_the_answer_is_the_clipped_gradient_on_average(rng):
     np.testing.assert_allclose(mean, [0.25, -0.125, 0.125], atol=5 * 0.5 * 2**0.5 / 20_000**0.5)
 
 
-@pytest.mark.parametrize("name", ["laplace", "laplace-coordinatewise", "prs", "none"])
+@pytest.mark.parametrize("name", list(MECHANISMS))
 @pytest.mark.parametrize("g", [0.0, np.nan, np.inf, 3e38], ids=str)
 def test_every_gradient_has_a_finite_report_in_both_arithmetics(name, g, rng):
     q = make_mechanism(name, dim=4, epsilon=1.0, clip=1.0)
@@ -95,7 +114,7 @@ def test_every_gradient_has_a_finite_report_in_both_arithmetics(name, g, rng):
         assert out.shape == (4,) and np.isfinite(np.asarray(out)).all()
 
 
-@pytest.mark.parametrize("name", ["laplace", "laplace-coordinatewise", "prs", "none"])
+@pytest.mark.parametrize("name", list(MECHANISMS))
 def test_a_scalar_gradient_is_clipped_and_randomised_like_any_other(name):
     q = make_mechanism(name, dim=1, epsilon=1.0, clip=1.0)
     words = np.full(1, 2**32 - 1, np.uint32)

@@ -18,6 +18,7 @@ from pgc import agents_batched as agents
 from pgc.agent import LocalTraining, address, initial_theta
 from pgc.aggregator import Aggregator, AggregatorState, select
 from pgc.randomness import trial_seed
+from pgc.tracing import trace_fields
 
 
 class Pending(NamedTuple):
@@ -68,24 +69,24 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """The compiled loop."""
+    """The compiled loop. Its numbers (see `tracing.py`) have one value for each lane."""
 
     training: LocalTraining
     aggregator: Aggregator
     workers: int
-    submissions: int
+    submissions: int | jax.Array
     initial: str = "glorot"
     stop_rate: float | None = None
     stop_window: int = 500
     ticks_per_turn: int = 16
     """Ticks between two looks at which lanes have finished. Changes speed, and no more than the last bits of a sum."""
 
-    @partial(jax.jit, static_argnums=0)
+    @jax.jit
     def start(self, seeds: jax.Array, running: jax.Array) -> State:
         """Worker 0 of every lane begins at tick 0; the others are due to begin at tick 0 as well."""
         lanes, w = seeds.shape[-1], self.workers
         theta = jax.vmap(lambda s: initial_theta(s, self.training.policy, self.initial), in_axes=-1, out_axes=-1)(seeds)
-        aggregator = jax.vmap(self.aggregator.start, -1, -1)(theta)
+        aggregator = jax.vmap(Aggregator.start, -1, -1)(self.aggregator, theta)
         count = jnp.zeros((w, lanes), jnp.int32)
         no = jnp.zeros((w, lanes), bool)
         zero = jnp.zeros((lanes,), jnp.int32)
@@ -103,7 +104,7 @@ class Engine:
             running=running,
         )
 
-    @partial(jax.jit, static_argnums=(0, 2), donate_argnums=1)
+    @partial(jax.jit, static_argnums=2, donate_argnums=1)
     def advance(self, state: State, most: int) -> tuple[State, Record]:
         """Run up to `most` turns, fewer if every lane is done. Records have a leading axis of `most` turns."""
         lanes = state.running.shape[0]
@@ -141,7 +142,7 @@ class Engine:
         first = jnp.arange(self.workers)[:, None] == earliest
         due = _take(pending, first)
         delivered = complete & due.real
-        accepted = jax.vmap(self.aggregator.accept, -1, -1)(state.aggregator, due.report, due.version)
+        accepted = jax.vmap(Aggregator.accept, -1, -1)(self.aggregator, state.aggregator, due.report, due.version)
         aggregator = select(delivered, accepted, state.aggregator)
         staleness = state.aggregator.version - due.version
 
@@ -178,6 +179,9 @@ class Engine:
         return agents.begin(self.training, address(self.training, seed, worker, index, self.workers), received)
 
 
+trace_fields(Engine, "training", "aggregator", "submissions")
+
+
 def _take_row(rows: jax.Array, chosen: jax.Array) -> jax.Array:
     """The row (…, W, lanes) → (…, lanes) that is chosen in each lane."""
     row = rows[..., 0, :]
@@ -188,6 +192,12 @@ def _take_row(rows: jax.Array, chosen: jax.Array) -> jax.Array:
 
 def _take(pending: Pending, chosen: jax.Array) -> Pending:
     return Pending(*(_take_row(rows, chosen) for rows in pending))
+
+
+def in_lanes(engine: Engine, lanes: int) -> Engine:
+    """The engine with each number repeated for every lane."""
+    repeated: Engine = jax.tree.map(lambda number: jnp.broadcast_to(jnp.asarray(number), (lanes,)), engine)
+    return repeated
 
 
 def trial_seeds(seed: int, trials: Any) -> jax.Array:

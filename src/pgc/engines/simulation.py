@@ -1,4 +1,7 @@
-"""All trials of a run: blocks of lanes, one thread per core, and the whole state as named arrays for a checkpoint.
+"""Trials side by side: blocks of lanes, one thread per core, and the whole state as named arrays for a checkpoint.
+
+A simulation runs the trials of one problem, or of several that share one program (see `tracing.py`): cells of a sweep that differ
+in ε, C, |B|, N or being a control.
 
 On a CPU every block has the same number of lanes whatever the number of trials, padded with idle ones: XLA rounds differently at
 different widths, and one bit eventually flips an action. So trial i is the same alone or beside others. Trials end at different
@@ -8,15 +11,16 @@ times; those that still run are packed together anew whenever fewer blocks would
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.engines.embedded import Engine, Record, State, trial_seeds
+from pgc.engines.embedded import Engine, Record, State, in_lanes, trial_seeds
 from pgc.errors import PgcError
 from pgc.problem import Problem
 
@@ -39,36 +43,60 @@ class Happened(NamedTuple):
     bit: np.ndarray
 
 
+class Block(NamedTuple):
+    """Some trials that advance together, one in each lane."""
+
+    trials: np.ndarray
+    engine: Engine
+    state: State
+
+
 @jax.jit
 def count(records: Record) -> tuple[jax.Array, jax.Array]:
     """Environment steps and submissions in some records."""
     return jnp.sum(jnp.where(records.delivered, records.ticks, 0)), jnp.sum(records.delivered)
 
 
-class Simulation:
-    """A run in progress."""
+def engine_of(problem: Problem) -> Engine:
+    """The compiled loop for a problem, with the problem's own numbers."""
+    config = problem.config
+    return Engine(
+        training=problem.training,
+        aggregator=problem.aggregator,
+        workers=config.workers,
+        submissions=config.submissions,
+        initial=config.initial,
+        stop_rate=config.stop_rate,
+        stop_window=config.stop_window,
+    )
 
-    def __init__(self, problem: Problem) -> None:
-        config = problem.config
-        self.trials = config.trials
-        self.engine = Engine(
-            training=problem.training,
-            aggregator=problem.aggregator,
-            workers=config.workers,
-            submissions=config.submissions,
-            initial=config.initial,
-            stop_rate=config.stop_rate,
-            stop_window=config.stop_window,
-        )
+
+def program_of(problem: Problem) -> Any:
+    """What is compiled for a problem: problems with equal ones can share a simulation."""
+    return jax.tree.structure(engine_of(problem))
+
+
+class Simulation:
+    """Trials in progress: those of the first problem, then those of the second, and so on."""
+
+    def __init__(self, *problems: Problem) -> None:
+        self.trials = sum(problem.config.trials for problem in problems)
         on_cpu = jax.default_backend() == "cpu"
         self.lanes = CPU_LANES if on_cpu else -(-self.trials // GPU_LANES_MULTIPLE) * GPU_LANES_MULTIPLE
-        self._pool = ThreadPoolExecutor(os.cpu_count() if on_cpu else 1)
+        padded = -(-self.trials // self.lanes) * self.lanes
+        seeds, engines = [], []
+        for i, problem in enumerate(problems):
+            mine = problem.config.trials + (padded - self.trials if i == len(problems) - 1 else 0)
+            seeds.append(np.asarray(trial_seeds(problem.config.seed, np.arange(mine))))
+            engines.append(in_lanes(engine_of(problem), mine))
+        self._engine: Engine = _side_by_side(engines)
         self._blocks: list[Block] = []
-        for first in range(0, self.trials, self.lanes):
+        for first in range(0, padded, self.lanes):
             trials = first + np.arange(self.lanes)
-            state = self.engine.start(trial_seeds(config.seed, trials), trials < self.trials)
-            self._blocks.append(Block(trials, state))
-        self._home: State = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=-1), *(b.state for b in self._blocks))
+            engine = _lanes(self._engine, trials)
+            state = engine.start(jnp.asarray(np.concatenate(seeds, axis=-1)[:, trials]), jnp.asarray(trials < self.trials))
+            self._blocks.append(Block(trials, engine, state))
+        self._home: State = _side_by_side([b.state for b in self._blocks])
 
     @property
     def running(self) -> bool:
@@ -77,15 +105,20 @@ class Simulation:
 
     def advance(self) -> Iterator[Happened]:
         """Play on for a while in every block, and tell what was delivered."""
-        for trials, r in self._play_on(jax.device_get):
-            lane, turn = np.nonzero(r.delivered.T)
-            arrays = (column[turn, lane] for column in (r.n, r.score, r.ticks, r.staleness, r.ends, r.bit))
-            yield Happened(trials[lane].astype(np.int32), *arrays)
+        for _, happened in advance([self]):
+            yield happened
 
     def advance_counting(self) -> tuple[int, int]:
         """Play on likewise, and count only: environment steps and submissions, without bringing records to the host."""
-        counts = [counted for _, counted in self._play_on(lambda r: jax.device_get(count(r)))]
+        counts = [counted for _, _, counted in _play_on([self], lambda r: jax.device_get(count(r)))]
         return sum(int(steps) for steps, _ in counts), sum(int(submissions) for _, submissions in counts)
+
+    def stop(self, trials: Sequence[int]) -> None:
+        """These trials collect no more."""
+        stopped = np.isin(np.arange(self._home.running.shape[0]), trials)
+        self._blocks = [
+            b._replace(state=b.state._replace(running=b.state.running & ~jnp.asarray(stopped[b.trials]))) for b in self._blocks
+        ]
 
     def collected(self, name: str) -> np.ndarray:
         """A field of every trial's aggregator, trials first: `theta`, `average`, `received`, `version`, …"""
@@ -106,25 +139,15 @@ class Simulation:
         self._home = jax.tree_util.tree_map_with_path(lambda path, _: arrays[_name(path)].copy(), self._home)
         self._pack()
 
-    def _play_on(self, take: Callable[[Record], Any]) -> list[tuple[np.ndarray, Any]]:
-        """Advance every block, one thread per core, and take something from each block's records."""
-        most = max(1, min(MOST_TURNS, LANE_TURNS // self.lanes))
-
-        def one(block: Block) -> tuple[Block, Any]:
-            state, records = self.engine.advance(block.state, most)
-            return Block(block.trials, state), take(records)
-
-        results = list(self._pool.map(one, self._blocks))
-        self._blocks = [block for block, _ in results]
+    def _repack(self) -> None:
         left = sum(int(jnp.sum(block.state.running)) for block in self._blocks)
         if -(-left // self.lanes) < len(self._blocks):
             self._bring_home()
             self._pack()
-        return [(block.trials, taken) for block, taken in results]
 
     def _bring_home(self) -> None:
         """Copy every block back to the state by trial."""
-        for trials, state in self._blocks:
+        for trials, _, state in self._blocks:
             for home, leaf in zip(jax.tree.leaves(self._home), jax.tree.leaves(state), strict=True):
                 home[..., trials] = np.asarray(leaf)
 
@@ -136,15 +159,44 @@ class Simulation:
         for first in range(0, len(running), self.lanes):
             some = running[first : first + self.lanes]
             trials = np.concatenate([some, idle[: self.lanes - len(some)]])
-            state = jax.tree.map(lambda leaf, t=trials: jnp.asarray(leaf[..., t]), self._home)
-            self._blocks.append(Block(trials, state))
+            self._blocks.append(Block(trials, _lanes(self._engine, trials), _lanes(self._home, trials)))
 
 
-class Block(NamedTuple):
-    """Some trials that advance together, one in each lane."""
+def advance(simulations: Sequence[Simulation]) -> Iterator[tuple[int, Happened]]:
+    """Play on for a while in every block of several simulations; tell which of them delivered what."""
+    for which, trials, r in _play_on(simulations, jax.device_get):
+        lane, turn = np.nonzero(r.delivered.T)
+        arrays = (column[turn, lane] for column in (r.n, r.score, r.ticks, r.staleness, r.ends, r.bit))
+        yield which, Happened(trials[lane].astype(np.int32), *arrays)
 
-    trials: np.ndarray
-    state: State
+
+def _play_on(simulations: Sequence[Simulation], take: Callable[[Record], Any]) -> list[tuple[int, np.ndarray, Any]]:
+    """Advance every block, one thread per core, and take something from each block's records."""
+
+    def one(job: tuple[int, int]) -> tuple[int, np.ndarray, Any]:
+        simulation = simulations[job[0]]
+        block = simulation._blocks[job[1]]
+        state, records = block.engine.advance(block.state, max(1, min(MOST_TURNS, LANE_TURNS // simulation.lanes)))
+        simulation._blocks[job[1]] = block._replace(state=state)
+        return job[0], block.trials, take(records)
+
+    results = list(_threads().map(one, [(i, j) for i, s in enumerate(simulations) for j in range(len(s._blocks))]))
+    for simulation in simulations:
+        simulation._repack()
+    return results
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count() if jax.default_backend() == "cpu" else 1)
+
+
+def _lanes(tree: Any, lanes: np.ndarray) -> Any:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf[..., lanes]), tree)
+
+
+def _side_by_side(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=-1), *trees)
 
 
 def _name(path: Any) -> str:

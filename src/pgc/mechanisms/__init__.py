@@ -4,13 +4,15 @@ import math
 
 from pgc.errors import PgcError
 from pgc.mechanisms.base import Guarantee, Mechanism
-from pgc.mechanisms.laplace import CoordinatewiseLaplace, Laplace
+from pgc.mechanisms.laplace import Laplace
+from pgc.mechanisms.laplace_readings import CoordinatewiseLaplace, EuclideanLaplace, WideCoordinatewiseLaplace
 from pgc.mechanisms.none import NoPrivacy
 from pgc.mechanisms.prs import ProjectedRandomSign, paper_reduced_dim
 from pgc.mechanisms.score_bit import ScoreBit
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism for mechanism in (NoPrivacy, Laplace, ProjectedRandomSign, CoordinatewiseLaplace)
+    kind.name: kind
+    for kind in (NoPrivacy, Laplace, ProjectedRandomSign, CoordinatewiseLaplace, WideCoordinatewiseLaplace, EuclideanLaplace)
 }
 
 
@@ -30,12 +32,14 @@ def make_mechanism(name: str, *, dim: int, epsilon: float, clip: float, reduced_
 __all__ = [
     "MECHANISMS",
     "CoordinatewiseLaplace",
+    "EuclideanLaplace",
     "Guarantee",
     "Laplace",
     "Mechanism",
     "NoPrivacy",
     "ProjectedRandomSign",
     "ScoreBit",
+    "WideCoordinatewiseLaplace",
     "make_mechanism",
     "paper_reduced_dim",
 ]

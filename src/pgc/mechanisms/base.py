@@ -18,6 +18,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from pgc.errors import PgcError
 
 SMALLEST_CLIP = 1e-30
@@ -49,6 +51,10 @@ class Mechanism(ABC):
     name: ClassVar[str]
     largest_clip: ClassVar[float] = 1e30
     """Beyond it float32 arithmetic would overflow."""
+    traced: ClassVar[dict[str, type[np.generic]]] = {"clip": np.float32}
+    """The numbers that `prepare`, `draw` and `decode` read, fields or cached properties, and the type a simulation gives them.
+    A compiled program takes them as arguments and so serves every ε and C. Anything else they read (d, d̂) is a shape, and ε
+    itself is out of their reach: it enters only through constants that were rounded to the safe side beforehand."""
 
     dim: int
     """d, the length of the gradient."""

@@ -25,6 +25,15 @@ def clip_l1(vector: Array, radius: float) -> Array:
     return vector / xp.maximum(xp.sum(xp.abs(vector)) / radius, 1.0)
 
 
+def clip_l2(vector: Array, radius: float) -> Array:
+    """ḡ = g / max{1, ‖g‖₂/radius}. L2 diameter of the result: 2·radius; L1 diameter: 2·radius·√d."""
+    xp = vector.__array_namespace__()
+    vector = clip_elements(vector, HUGE)
+    largest = xp.maximum(xp.max(xp.abs(vector)), xp.asarray(1e-30, dtype=vector.dtype))  # squares of large numbers would overflow
+    norm = largest * xp.sqrt(xp.sum((vector / largest) ** 2))
+    return vector / xp.maximum(norm / radius, 1.0)
+
+
 def clip_elements(vector: Array, bound: float) -> Array:
     """Each coordinate to [−bound, bound]. L∞ diameter of the result: 2·bound; L1 diameter: 2·bound·d."""
     xp = vector.__array_namespace__()

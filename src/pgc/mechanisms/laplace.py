@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from pgc.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
-from pgc.mechanisms.clip import clip_elements, clip_l1
+from pgc.mechanisms.clip import clip_l1
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdditiveLaplace(Mechanism):
-    """Laplace noise of scale C/ε on each coordinate of whatever `prepare` returns."""
+    """Laplace noise of scale C/ε on each coordinate of whatever `prepare` returns.
+
+    **Guarantee.** `spread`·ε-LDP for the gradient, `spread` being the L1 diameter of the set that `prepare` clips to, in units of
+    C: for any two gradients the densities of the report differ by a factor of at most e^(spread·C/scale).
+    """
+
+    traced = {"clip": np.float32, "scale": np.float32}
 
     def __post_init__(self) -> None:
         """ε = ∞ is the mechanism `none`."""
@@ -19,12 +29,30 @@ class AdditiveLaplace(Mechanism):
         require_finite_epsilon(self)
 
     @property
+    @abstractmethod
+    def spread(self) -> float:
+        """The L1 diameter of the clipped gradients, over C. The promise is honest where it is 1."""
+
+    @cached_property
     def scale(self) -> float:
-        """C/ε (eq. lapnoise): the L1 diameter C of a ball of radius C/2, over ε; rounded up, so that C/scale ≤ ε."""
+        """C/ε (eq. lapnoise), rounded up, so that C/scale ≤ ε."""
         scale = self.clip / self.epsilon
         while self.clip / scale > self.epsilon:
             scale = math.nextafter(scale, math.inf)
         return scale
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """L1 diameter over scale: spread·C/(C/ε)."""
+        true = self.spread * (self.clip / self.scale)
+        statement = (
+            f"One report is {self.epsilon:g}-LDP for the whole gradient: L1 clip to {self.clip / 2:g}, "
+            f"Laplace noise of scale {self.scale:g} on each of {self.dim} coordinates."
+            if self.spread <= 1
+            else f"NOT {self.epsilon:g}-LDP: the gradient is clipped to a set of L1 diameter {self.spread * self.clip:g} and "
+            f"gets noise for {self.clip:g}, so one report is only {true:g}-LDP."
+        )
+        return Guarantee(epsilon=true, nominal_epsilon=self.epsilon, statement=statement)
 
     @property
     def secret_words(self) -> int:
@@ -51,53 +79,11 @@ class Laplace(AdditiveLaplace):
     """
 
     name = "laplace"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """L1 diameter over scale: C / (C/ε) = ε."""
-        return Guarantee(
-            epsilon=self.clip / self.scale,
-            nominal_epsilon=self.epsilon,
-            statement=f"One report is {self.epsilon:g}-LDP for the whole gradient: L1 clip to {self.radius:g}, "
-            f"Laplace noise of scale {self.scale:g} on each of {self.dim} coordinates.",
-        )
-
-    @property
-    def radius(self) -> float:
-        """C/2, of the L1 ball."""
-        return self.clip / 2
+    spread = 1.0
 
     def prepare(self, gradient: Array, public: Array) -> Array:
         """ḡ."""
-        return clip_l1(gradient, self.radius)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoordinatewiseLaplace(AdditiveLaplace):
-    """Each coordinate clipped to ±C/2 on its own, with noise as if the vector's sensitivity were that of one coordinate.
-
-    The reading of the paper that comes closest to its results. **It is not ε-LDP.**
-
-    **Guarantee.** d·ε-LDP for the gradient: the L1 diameter of the cube [−C/2, C/2]^d is d·C while the noise has scale C/ε.
-    `guarantee.epsilon` is that d·ε; the ε in the formula is only nominal.
-    """
-
-    name = "laplace-coordinatewise"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """d·ε, not ε."""
-        true = self.dim * self.epsilon
-        return Guarantee(
-            epsilon=true,
-            nominal_epsilon=self.epsilon,
-            statement=f"NOT {self.epsilon:g}-LDP: each of {self.dim} coordinates is clipped on its own, so one report is "
-            f"only {true:g}-LDP for the gradient.",
-        )
-
-    def prepare(self, gradient: Array, public: Array) -> Array:
-        """Every coordinate in [−C/2, C/2]."""
-        return clip_elements(gradient, self.clip / 2)
+        return clip_l1(gradient, self.clip / 2)
 
 
 def standard_laplace(words: Array, like: Array) -> Array:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pgc.mechanisms.base import Array, Guarantee, Mechanism
-from pgc.mechanisms.clip import clip_l1, sanitize
+from pgc.mechanisms.clip import clip_l1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class NoPrivacy(Mechanism):
 
     def prepare(self, gradient: Array, public: Array) -> Array:
         """ḡ."""
-        return sanitize(gradient) if math.isinf(self.clip) else clip_l1(gradient, self.clip / 2)
+        return clip_l1(gradient, self.clip / 2)
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
         """ḡ itself."""

@@ -38,6 +38,7 @@ class ProjectedRandomSign(Mechanism):
     """
 
     name = "prs"
+    traced = {"clip": np.float32, "lowest_threshold": np.uint32, "highest_threshold": np.uint32}
 
     reduced_dim: int
     """d̂, the number of bits sent."""
@@ -69,6 +70,11 @@ class ProjectedRandomSign(Mechanism):
             exact = WORD / ((Decimal(self.epsilon) / self.reduced_dim).exp() + 1)
             return int(exact.to_integral_value(rounding=ROUND_CEILING))
 
+    @cached_property
+    def highest_threshold(self) -> int:
+        """2³² − t: the most words that set a bit."""
+        return WORD - self.lowest_threshold
+
     @property
     def secret_words(self) -> int:
         """One per bit."""
@@ -91,11 +97,11 @@ class ProjectedRandomSign(Mechanism):
         xp = gradient.__array_namespace__()
         bounded = clip_elements(gradient, HUGE)
         u = clip_elements(xp.sum(self.projection(public, gradient.dtype) * bounded, axis=1), self.clip)
-        span = float(WORD - 2 * self.lowest_threshold)
+        lowest, highest = (xp.asarray(t, dtype=xp.uint32) for t in (self.lowest_threshold, self.highest_threshold))
+        span = xp.astype(highest - lowest, u.dtype)
         # In float arithmetic 2³² itself can be reached, so stay below before converting; the ends are set exactly.
         inside = xp.minimum((u / self.clip + 1) / 2 * span, 0.9999999 * span)
-        threshold = np.uint32(self.lowest_threshold) + xp.astype(inside, xp.uint32)
-        highest = np.uint32(WORD - self.lowest_threshold)
+        threshold = lowest + xp.astype(inside, xp.uint32)
         return xp.where(u >= self.clip, highest, xp.minimum(threshold, highest))
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
