@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from pgc import __version__
-from pgc.errors import PgcError, require
+from pgc.errors import Interrupted, PgcError, require
 
 COMMANDS: dict[str, str] = {
     "train": "a policy for a population of private worlds, under ε-local differential privacy",
+    "reproduce": "the paper's tables and figures, beside the paper's own numbers",
     "evaluate": "a saved policy, world by world; a picture or a GIF",
     "compare": "several runs on one figure",
     "bench": "throughput beside plain PyTorch and NumPy loops, in one run",
@@ -43,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PgcError as error:
         print(f"pgc: {error}", file=sys.stderr)
         return 2
+    except Interrupted as stopped:
+        print(f"pgc: {stopped}", file=sys.stderr)
+        return 130
     except KeyboardInterrupt:
         print("pgc: stopped", file=sys.stderr)
         return 130

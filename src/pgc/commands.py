@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json as json_
 import re
-import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,7 +14,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional
 
 from pgc.config import TrainConfig, configure
-from pgc.errors import PgcError
+from pgc.errors import PgcError, require
 from pgc.experiments import scoring, training
 from pgc.progress import Watch
 
@@ -38,6 +37,33 @@ class Train(TrainConfig):
     """How often a checkpoint is written: what a kill can cost. Never changes a result."""
     json: bool = False
     """Print the summary as JSON and nothing else."""
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Rebuild the paper's evaluation and put it beside the paper's own numbers, with controls and intervals.
+
+    Figures 2 and 3, Tables 1 to 3 and the paper's claims in words, as printed and in the reading closest to its results. Leaves
+    a folder with report.html (one file, opens offline), figures/ (PNG and SVG), summary.json (every cell), privacy.json and
+    config.yaml, and prints its path last. Ctrl-C leaves a checkpoint for --resume.
+    """
+
+    trials: int | None = None
+    """Trials in each cell; by default the paper's 20 (about 15 minutes on two cores). 100 give narrow intervals."""
+    submissions: int | None = None
+    """N; by default the paper's 90,000."""
+    seed: int = 0
+    """Fixes everything: same seed, same machine type, same numbers."""
+    quick: bool = False
+    """A look at the report in about a minute: 8 trials of 3,000 submissions, said so on every figure. Not for conclusions."""
+    readings: bool = False
+    """Instead, vary the choices that the paper's text leaves open, one at a time, and show which of them decide the result."""
+    out: Path | None = None
+    """Folder for the results; by default a new one under runs/."""
+    resume: Path | None = None
+    """Continue this folder from its checkpoint, to the same result; a complete one gets its report written anew."""
+    json: bool = False
+    """Print summary.json and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -98,21 +124,14 @@ def train(given: list[str]) -> int:
     names = [f.name for f in fields(TrainConfig)]
     preset = configure(preset=_preset(given))
     args = _parse(Train, "train", given, Train(**{name: getattr(preset, name) for name in names}))
+    _resume_alone(given, args.resume, "--resume", "--json", "--checkpoint-seconds")
     config = None
     if args.resume is None:
         config = TrainConfig(**{name: getattr(args, name) for name in names})
-    elif others := [
-        a for a in given if a.startswith("--") and a.split("=")[0] not in ("--resume", "--json", "--checkpoint-seconds")
-    ]:
-        raise PgcError(f"--resume takes every setting from the run itself; drop {' '.join(others)}")
-    try:
-        with Watch(quiet=args.json) as progress:
-            run = training.train(
-                config, out=args.out, resume=args.resume, progress=progress, checkpoint_seconds=args.checkpoint_seconds
-            )
-    except training.Interrupted as stopped:
-        print(f"pgc: {stopped}", file=sys.stderr)
-        return 130
+    with Watch(quiet=args.json) as progress:
+        run = training.train(
+            config, out=args.out, resume=args.resume, progress=progress, checkpoint_seconds=args.checkpoint_seconds
+        )
     summary = run.summary
     if args.json:
         return _print_json(summary)
@@ -178,6 +197,32 @@ def bench(given: list[str]) -> int:
     for key, value in result.items():
         print(f"{key:<26} {value:,.1f}" if isinstance(value, float) else f"{key:<26} {value}")
     return 0
+
+
+def reproduce(given: list[str]) -> int:
+    """`pgc reproduce`."""
+    from pgc.experiments.reproduction.reproduce import reproduce as run  # a missing extra is its own
+
+    args = _parse(Reproduce, "reproduce", given)
+    _resume_alone(given, args.resume, "--resume", "--json")
+    require("jinja2", "report")  # before an hour of work, not after
+    with Watch(quiet=args.json) as progress:
+        folder = run(**{f.name: getattr(args, f.name) for f in fields(args) if f.name != "json"}, progress=progress)
+    text = (folder.path / "summary.json").read_text(encoding="utf-8")
+    if args.json:
+        print(text, end="")
+        return 0
+    for paragraph in json_.loads(text)["meaning"].values():
+        print(f"{paragraph}\n")
+    print(folder.path / "report.html")
+    print(folder.path)
+    return 0
+
+
+def _resume_alone(given: list[str], resume: Path | None, *allowed: str) -> None:
+    others = [a for a in given if a.startswith("--") and a.split("=")[0] not in allowed]
+    if resume is not None and others:
+        raise PgcError(f"--resume takes every setting from the run itself; drop {' '.join(others)}")
 
 
 def _parse(kind: type[Command], verb: str, given: list[str], default: Command | None = None) -> Command:

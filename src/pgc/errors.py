@@ -13,6 +13,10 @@ class PgcError(Exception):
     """Something the user can mend: a bad value, a missing file, a missing extra."""
 
 
+class Interrupted(Exception):
+    """Asked to stop. What was done is kept; the message says how to continue."""
+
+
 class BudgetSpent(PgcError):
     """An agent was asked for more than its ε allows. It refuses; nothing is sent."""
 

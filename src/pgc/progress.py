@@ -1,46 +1,74 @@
-"""How a long command shows that it is alive."""
+"""How a long command shows that it is alive, and how it is asked to stop."""
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+from rich.progress import Progress as Bar
+
+Progress = Callable[[float, float, str], None]
+"""Called with (work done, work in all, what to say about it)."""
+EVERY = 10.0
+"""Seconds between two lines where there is no terminal."""
 
 
 class Watch:
-    """A bar with submissions/s, μ and ε on a terminal; a line every ten seconds elsewhere; nothing when quiet."""
+    """A bar with the time left on a terminal; a line every ten seconds elsewhere; nothing when quiet."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._bar: Any = None
         self._said = self._began = time.monotonic()
-        self._first: int | None = None
+        self._first: float | None = None
 
-    def __enter__(self) -> Callable[[int, int, float, str], None] | None:
+    def __enter__(self) -> Progress | None:
         return None if self._quiet else self._show
 
-    def _show(self, done: int, total: int, mu: float, epsilon: str) -> None:
+    def _show(self, done: float, total: float, words: str) -> None:
         now = time.monotonic()
         if self._first is None:
             self._first, self._began = done, now
-        rate = (done - self._first) / max(now - self._began, 1e-9)
-        words = f"{rate:,.0f}/s  μ = {mu:.1f}  {epsilon}"
+        if done > self._first:  # not before there is something to judge by
+            words += f"  {_duration((now - self._began) * (total - done) / (done - self._first))} left"
         if not sys.stderr.isatty():
-            if now - self._said > 10 or done >= total:
+            if now - self._said > EVERY or done >= total:
                 self._said = now
-                print(f"{done:,} of {total:,} submissions  {words}", file=sys.stderr, flush=True)
+                print(words, file=sys.stderr, flush=True)
             return
         if self._bar is None:
-            columns = (TextColumn("submissions"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[words]}"))
-            self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+            self._bar = Bar(BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[words]}"), console=Console(stderr=True))
             self._bar.start()
-            self._task = self._bar.add_task("submissions", total=total, words="")
-        self._bar.update(self._task, completed=done, words=words)
+            self._task = self._bar.add_task("", total=total, words="")
+        self._bar.update(self._task, completed=done, total=total, words=words)
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{seconds:.0f} s" if seconds < 90 else f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+@contextmanager
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C and SIGTERM into a question that a loop asks between two looks."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = {s: signal.signal(s, lambda *_: asked.set()) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -60,3 +60,21 @@ def test_piece_by_piece_gives_the_same_fst(piece, rng):
         tracker = again
     assert tracker.fst.tolist() == [metrics.first_success_time(row, 195.0) for row in scores]
     assert np.isfinite(tracker.fst).any() and np.isinf(tracker.fst[3])
+
+
+@pytest.mark.parametrize("submissions", [10, 30, 700])
+def test_sampled_curves_are_mu_n_however_the_scores_arrive(submissions, rng):
+    scores = rng.integers(8, 200, size=(3, submissions)).astype(np.float32)
+    sampler = metrics.CurveSampler(3, submissions, 50)
+    trial, n = (a.ravel() for a in np.indices(scores.shape))
+    for piece in np.array_split(rng.permutation(scores.size), 7):
+        sampler.add(trial[piece], n[piece] + 1, scores[trial[piece], n[piece]])
+    whole = np.array([metrics.average_scores(row) for row in scores])
+    assert sampler.n[0] == 1 and sampler.n[-1] == submissions - 9 and len(sampler.n) == min(50, submissions - 9)
+    np.testing.assert_allclose(sampler.curve, whole[:, sampler.n - 1], rtol=1e-6)
+
+
+def test_a_curve_has_no_value_where_a_trial_has_not_come():
+    sampler = metrics.CurveSampler(1, 100, 91)
+    sampler.add(np.zeros(15, int), np.arange(1, 16), np.full(15, 7.0))
+    assert sampler.curve[0, :6].tolist() == [7.0] * 6 and np.isnan(sampler.curve[0, 6:]).all()

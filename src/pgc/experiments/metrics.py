@@ -65,6 +65,11 @@ class SuccessTracker:
         self._seen[trial] += len(scores)
         self._tails[trial] = joined[-(self._window - 1) :] if self._window > 1 else np.empty(0)
 
+    def add_all(self, trials: np.ndarray, scores: np.ndarray) -> None:
+        """The next scores of several trials, those of one trial together and in order."""
+        for trial, first in zip(*np.unique(trials, return_index=True), strict=True):
+            self.add(trial, scores[first : np.searchsorted(trials, trial, side="right")])
+
     def save(self) -> dict[str, list[Any]]:
         """Everything, as plain lists."""
         return {
@@ -83,3 +88,29 @@ class SuccessTracker:
         """The mean of the latest scores over all trials: what a progress bar shows as μ."""
         tails = np.concatenate(self._tails)
         return float(tails.mean()) if len(tails) else float("nan")
+
+
+class CurveSampler:
+    """μ_n at evenly spaced n of every trial, from scores that arrive piece by piece; NaN where a trial has not come."""
+
+    def __init__(self, trials: int, submissions: int, points: int, window: int = WINDOW) -> None:
+        self._window = window
+        last = submissions - window + 1
+        self.n = np.unique(np.linspace(1, last, points).round().astype(int)) if last >= 1 else np.empty(0, int)
+        self._place = np.full(submissions + 1, -1)
+        self._place[self.n] = np.arange(len(self.n))
+        self.sums = np.zeros((trials, len(self.n)), np.float32)
+        self.counts = np.zeros((trials, len(self.n)), np.int8)
+
+    def add(self, trials: np.ndarray, n: np.ndarray, scores: np.ndarray) -> None:
+        """Scores ζ_n of some trials, n counted from 1, in any order."""
+        for back in range(self._window):  # ζ_n is part of μ_n, μ_{n−1}, …, μ_{n−m+1}
+            place = np.where(n > back, self._place[np.maximum(n - back, 0)], -1)
+            at = trials[place >= 0], place[place >= 0]
+            np.add.at(self.sums, at, scores[place >= 0])
+            np.add.at(self.counts, at, 1)
+
+    @property
+    def curve(self) -> np.ndarray:
+        """μ_n (trials, points) at `n`."""
+        return np.where(self.counts == self._window, self.sums / self._window, np.nan)

@@ -13,7 +13,8 @@ import numpy as np
 from pgc.errors import PgcError
 from pgc.experiments import figures, metrics
 from pgc.experiments.evaluation import greedy_scores
-from pgc.experiments.runs import Run, finite
+from pgc.experiments.folder import Folder, finite
+from pgc.experiments.runs import Run
 from pgc.policies import exploration
 from pgc.problem import Problem, build
 from pgc.worlds import Population, Variation
@@ -110,7 +111,7 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
         raise PgcError(f"{folder} holds something else than a comparison; choose another --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        where = Run(folder, opened[0].config)
+        where = Folder(folder)
         where.write("compare.png", figures.comparison(opened, fsts))
         result: dict[str, Any] = finite({"runs": rows})
         where.write_json("summary.json", result)

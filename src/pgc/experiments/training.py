@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save
 
 from pgc.config import TrainConfig, configure
 from pgc.engines.simulation import Happened, Simulation
-from pgc.errors import PgcError
+from pgc.errors import Interrupted, PgcError
 from pgc.experiments import figures, metrics
 from pgc.experiments.evaluation import greedy_scores
+from pgc.experiments.folder import new_path
 from pgc.experiments.runs import Run
 from pgc.experiments.statement import privacy_statement
 from pgc.problem import Problem, build
+from pgc.progress import Progress, stop_signals
 
 CHECKPOINT_SECONDS = 20.0
 CHECKPOINT_ROWS = 2_000_000
-
-
-class Interrupted(Exception):
-    """Asked to stop; a checkpoint was left in `run`."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(f"stopped; continue with: pgc train --resume {run.path}")
-        self.run = run
-
-
-Progress = Callable[[int, int, float, str], None]
-"""Called with (submissions so far, submissions in all, recent mean score, mechanism and ε in words)."""
 
 
 def train(
@@ -61,23 +46,14 @@ def train(
     if config is not None and settings:
         raise PgcError("give either a config or settings by name, not both")
     problem = build(config if config is not None else configure(**settings))
-    run = Run.create(Path(out) if out is not None else default_path(problem.config), problem.config)
+    default = new_path(f"{problem.config.mechanism}-eps{problem.config.epsilon:g}")
+    run = Run.create(Path(out) if out is not None else default, problem.config)
     return _finish(run, problem, progress, checkpoint_seconds)
 
 
 def _finish(run: Run, problem: Problem, progress: Progress | None, checkpoint_seconds: float) -> Run:
-    with run.locked(), _stop_signals() as stop_asked:
+    with run.locked(), stop_signals() as stop_asked:
         return Session(run, problem, progress, stop_asked).finish(checkpoint_seconds)
-
-
-def default_path(config: TrainConfig) -> Path:
-    """runs/<mechanism>-eps<ε>-<time>."""
-    stem = f"{config.mechanism}-eps{config.epsilon:g}-{datetime.now():%Y%m%d-%H%M%S}"
-    path, count = Path("runs") / stem, 1
-    while path.exists():
-        count += 1
-        path = Path("runs") / f"{stem}-{count}"
-    return path
 
 
 class Session:
@@ -104,10 +80,11 @@ class Session:
                 self._note(happened)
             if self.progress:
                 in_all = self.problem.config.submissions * len(self.received)
-                self.progress(int(self.received.sum()), in_all, self.tracker.recent(), figures.epsilon_in_words(self.problem))
+                done, words = int(self.received.sum()), figures.epsilon_in_words(self.problem)
+                self.progress(done, in_all, f"{done:,} of {in_all:,} submissions  μ = {self.tracker.recent():.1f}  {words}")
             if self.stop_asked():
                 self._checkpoint()
-                raise Interrupted(self.run)
+                raise Interrupted(f"stopped; continue with: pgc train --resume {self.run.path}")
             rows = sum(len(h.n) for h in self.unwritten)
             if time.monotonic() - written > checkpoint_seconds or rows > CHECKPOINT_ROWS:
                 self._checkpoint()
@@ -121,9 +98,7 @@ class Session:
         self.received += np.bincount(happened.trial, minlength=len(self.received))
         self.env_steps += int(happened.steps.sum(dtype=np.int64))
         self.ones += int(happened.bit.sum())
-        for trial, first in zip(*np.unique(happened.trial, return_index=True), strict=True):
-            last = np.searchsorted(happened.trial, trial, side="right")
-            self.tracker.add(trial, happened.score[first:last])
+        self.tracker.add_all(happened.trial, happened.score)
 
     def _checkpoint(self) -> None:
         """Rows first, then the state that counts them: a kill in between leaves a part that the resume drops."""
@@ -161,7 +136,7 @@ class Session:
             greedy_scores(world, policy, t, psis, episodes=config.eval_episodes, seed=config.seed).mean(axis=1)
             for t in (theta, averaged)
         )
-        self.run.write("policy.safetensors", _save_policies(theta, averaged))
+        self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged})
         self.run.write_json("privacy.json", privacy_statement(problem))
         self.run.write("curve.png", figures.learning_curve(self.run))
         seconds = time.monotonic() - self.began
@@ -201,23 +176,3 @@ class Session:
         if score_bit := problem.training.score_bit:
             summary["success_rate_estimate"] = float(score_bit.success_rate(self.ones, self.received.sum()))
         return {**summary, "fst": fst.tolist()}
-
-
-def _save_policies(theta: np.ndarray, averaged: np.ndarray) -> bytes:
-    data: bytes = save({"theta": np.ascontiguousarray(theta), "averaged": np.ascontiguousarray(averaged)})
-    return data
-
-
-@contextmanager
-def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C and SIGTERM into a question that the loop asks between two looks."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = {s: signal.signal(s, lambda *_: asked.set()) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

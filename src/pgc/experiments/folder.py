@@ -1,0 +1,104 @@
+"""A folder of results: files are written whole or not at all, and one process at a time continues it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from pgc.errors import PgcError
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where a command leaves what it made."""
+
+    path: Path
+
+    @staticmethod
+    def make(path: Path, *inner: str) -> None:
+        """A new folder, or an empty one, with these inside. Never touches anything else."""
+        try:
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise PgcError(f"{path} exists and is not empty; choose another --out, or continue it with --resume {path}")
+            for name in ("", *inner):
+                (path / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PgcError(f"cannot write to {path} ({error.strerror}); choose another --out") from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Refuse a second process that would continue the same work."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise PgcError(f"another process is at work on {self.path}; wait for it, or end it first") from None
+            yield
+        finally:
+            os.close(handle)
+
+    def write(self, name: str, data: bytes) -> None:
+        """A whole file or nothing."""
+        temporary = self.path / (name + ".tmp")
+        try:
+            temporary.write_bytes(data)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(self.path / name)
+        except OSError as error:
+            raise PgcError(
+                f"cannot write {self.path / name} ({error.strerror}); mend that, then continue with --resume"
+            ) from None
+
+    def write_json(self, name: str, values: dict[str, Any]) -> None:
+        """JSON for programs; infinite or undefined numbers become null."""
+        self.write(name, (json.dumps(finite(values), indent=2, ensure_ascii=False) + "\n").encode())
+
+    def write_arrays(self, name: str, arrays: dict[str, np.ndarray], notes: dict[str, str] | None = None) -> None:
+        """Named arrays, with notes."""
+        self.write(name, save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, notes))
+
+    def read_arrays(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+        """What `write_arrays` wrote, or a refusal of a file that is missing or truncated."""
+        path = self.path / name
+        if not path.exists():
+            raise PgcError(f"{path} does not exist; is this a folder that pgc made?")
+        try:
+            with safe_open(path, framework="numpy") as file:
+                return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
+        except (SafetensorError, OSError, ValueError) as error:
+            raise PgcError(f"{path} is damaged or truncated ({error}); start a new run") from None
+
+
+def new_path(stem: str) -> Path:
+    """runs/<stem>-<time>."""
+    stem = f"{stem}-{datetime.now():%Y%m%d-%H%M%S}"
+    path, count = Path("runs") / stem, 1
+    while path.exists():
+        count += 1
+        path = Path("runs") / f"{stem}-{count}"
+    return path
+
+
+def finite(value: Any) -> Any:
+    """`value` with every infinite or undefined number replaced by None."""
+    if isinstance(value, dict):
+        return {k: finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

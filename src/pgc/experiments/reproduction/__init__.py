@@ -1,0 +1,1 @@
+"""`pgc reproduce`: the paper's evaluation beside the paper's own numbers."""

@@ -1,0 +1,200 @@
+"""`pgc reproduce`: run the cells, compare them with the paper, leave a folder with a report."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import yaml
+
+from pgc import __version__
+from pgc.errors import Interrupted, PgcError
+from pgc.experiments import sweep
+from pgc.experiments.folder import Folder, new_path
+from pgc.experiments.reproduction import choices, claims, meaning, paper, pictures, report, tables
+from pgc.experiments.reproduction.plan import CHOOSING, COLUMNS, Column, Size, main_cells, reading_cells
+from pgc.experiments.statement import privacy_statement
+from pgc.experiments.sweep import Cell, Outcome
+from pgc.problem import build
+from pgc.progress import Progress, stop_signals
+
+QUICK = Size(trials=8, submissions=3000, seed=0, whole=8)
+FIGURE_TRIALS = 20
+"""Trials of each cell, at most, that run to the end for the curves and the final scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that decides a reproduction."""
+
+    trials: int
+    submissions: int
+    seed: int
+    readings: bool
+    quick: bool
+
+    @property
+    def size(self) -> Size:
+        """What is run of each cell. Readings are judged by success alone, so that their trials stop there."""
+        whole = 1 if self.readings else min(self.trials, FIGURE_TRIALS)
+        return Size(trials=self.trials, submissions=self.submissions, seed=self.seed, whole=whole)
+
+    @property
+    def command(self) -> str:
+        """What a user types to get the same again."""
+        words = ["pgc reproduce", "--readings" * self.readings, "--quick" * self.quick, f"--trials {self.trials}"]
+        words += [f"--submissions {self.submissions}" * (self.submissions != paper.SUBMISSIONS), f"--seed {self.seed}"]
+        return " ".join(filter(None, words))
+
+    @property
+    def note(self) -> str:
+        """What is written on every figure."""
+        ran = f"{self.trials} trials a cell, {self.submissions:,} submissions, seed {self.seed}"
+        if self.trials >= paper.TRIALS and self.submissions == paper.SUBMISSIONS:
+            return ran
+        return f"QUICK LOOK, not the paper's {paper.TRIALS} trials of {paper.SUBMISSIONS:,} submissions: {ran}"
+
+
+def reproduce(
+    *,
+    trials: int | None = None,
+    submissions: int | None = None,
+    seed: int = 0,
+    quick: bool = False,
+    readings: bool = False,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Folder:
+    """Run the paper's evaluation (or, with `readings`, its open choices) and return the folder with the report in it."""
+    if resume is not None:
+        folder, settings = Folder(Path(resume)), _read(Path(resume))
+    else:
+        usual = QUICK if quick else Size(trials=paper.TRIALS, submissions=paper.SUBMISSIONS, seed=0, whole=0)
+        settings = Settings(
+            trials=usual.trials if trials is None else trials,
+            submissions=usual.submissions if submissions is None else submissions,
+            seed=seed,
+            readings=readings,
+            quick=quick,
+        )
+        _cells(settings)  # refuses what cannot be run before anything is made
+        folder = Folder(Path(out) if out is not None else new_path("readings" if readings else "reproduce"))
+        folder.make(folder.path, "figures")
+        folder.write("config.yaml", yaml.safe_dump(asdict(settings), sort_keys=False).encode())
+    cells = _cells(settings)
+    with folder.locked(), stop_signals() as stop_asked:
+        outcomes = sweep.run(cells, folder, progress=progress, stop_asked=stop_asked)
+        if outcomes is None:
+            raise Interrupted(f"stopped; continue with: pgc reproduce --resume {folder.path}")
+        if settings.readings:
+            _write_readings(folder, settings, outcomes)
+        else:
+            _write_main(folder, settings, outcomes, cells)
+    return folder
+
+
+def _cells(settings: Settings) -> list[Cell]:
+    if settings.trials < 2:
+        raise PgcError(f"trials must be at least 2 to speak of intervals, not {settings.trials}")
+    if settings.submissions < 100:
+        raise PgcError(f"submissions must be at least 100, not {settings.submissions}")
+    if not 0 <= settings.seed < 2**32 - CHOOSING:
+        raise PgcError(f"seed must be between 0 and {2**32 - CHOOSING - 1}, not {settings.seed}")
+    return (reading_cells if settings.readings else main_cells)(settings.size)
+
+
+def _read(path: Path) -> Settings:
+    try:
+        return Settings(**yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError):
+        raise PgcError(f"{path} is not a folder that pgc reproduce made; name one to --resume") from None
+
+
+def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome], cells: list[Cell]) -> None:
+    columns = [Column(reading, outcomes, settings.submissions) for reading in COLUMNS]
+    rows = [tables.cell(column, mechanism, epsilon) for column in columns for mechanism, epsilon in paper.CELLS]
+    note = settings.note
+    figures = {
+        "success": pictures.by_epsilon(rows, "success_ratio", "success ratio", note, top=1.0),
+        "fst": pictures.by_epsilon(rows, "fst_median", "median first success time", note, top=settings.submissions, log=True),
+        "auc": pictures.by_epsilon(rows, "relative_auc", "relative AUC", note, top=1.5),
+    }
+    for column in columns:
+        figures[f"figure2-{column.reading.key}"] = pictures.learning_curves(column, note)
+        figures[f"figure3-{column.reading.key}"] = pictures.success_curves(column, note)
+    summary = {
+        **_facts(folder, settings),
+        "verdict": {column.reading.key: meaning.verdict(rows, column.reading.key) for column in columns},
+        "cells": rows,
+        "claims": claims.verdicts(columns),
+        "meaning": {
+            "success": meaning.success(rows),
+            "fst": meaning.first_success(rows),
+            "auc": meaning.area(rows),
+            **{f"figure2-{column.reading.key}": meaning.curves(column) for column in columns},
+            **{f"figure3-{column.reading.key}": meaning.ratios(column) for column in columns},
+        },
+    }
+    statements = {c.name: privacy_statement(build(c.config)) for c in cells if not c.config.control}
+    folder.write_json("privacy.json", {"cells": statements})
+    _finish(folder, "report.html.jinja", summary, figures)
+
+
+def _write_readings(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome]) -> None:
+    table = choices.rows(outcomes, settings.submissions)
+    chosen = choices.nearest(table)
+    summary = {
+        **_facts(folder, settings),
+        "chosen": chosen["key"],
+        "readings": table,
+        "meaning": {"readings": meaning.choices(table, chosen)},
+    }
+    _finish(folder, "readings.html.jinja", summary, {"readings": pictures.choices(table, settings.note)})
+
+
+def _finish(folder: Folder, template: str, summary: dict[str, Any], figures: Mapping[str, pictures.Files]) -> None:
+    for name, files in figures.items():
+        for kind, data in files.items():
+            folder.write(f"figures/{name}.{kind}", data)
+    folder.write("report.html", report.render(template, summary, figures).encode())
+    folder.write_json("summary.json", summary)
+
+
+def _facts(folder: Folder, settings: Settings) -> dict[str, Any]:
+    """What was run, on what, and how long it took."""
+    return {
+        "command": settings.command,
+        "version": __version__,
+        **asdict(settings),
+        "figure_trials": settings.size.whole,
+        "note": settings.note,
+        "machine": machine(),
+        "seconds": round(sweep.seconds(folder), 1),
+        "folder": str(folder.path),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What decides the last bits of a run, and its speed."""
+    return {
+        "backend": jax.default_backend(),
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "jaxlib": version("jaxlib"),
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

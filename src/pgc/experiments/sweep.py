@@ -1,0 +1,237 @@
+"""Many cells at once: each is a config with its trials; those that share a compiled program run side by side.
+
+All cells advance together, so every core is busy until the last blocks, and a sweep stopped at any time continues bit for bit.
+Outcomes do not depend on which cells are in a sweep (on a CPU): trial i of a config is the same alone or beside others.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pgc.config import TrainConfig
+from pgc.engines import simulation
+from pgc.engines.simulation import Happened, Simulation, program_of
+from pgc.errors import PgcError
+from pgc.experiments import metrics
+from pgc.experiments.evaluation import greedy_scores
+from pgc.experiments.folder import Folder
+from pgc.experiments.runs import fingerprint
+from pgc.problem import Problem, build
+from pgc.progress import Progress
+
+POINTS = 300
+"""Points along a learning curve."""
+CHECKPOINT, OUTCOMES = "checkpoint.safetensors", "outcomes.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A config under a name."""
+
+    name: str
+    config: TrainConfig
+    whole: int | None = None
+    """The first so many trials run to the end, and give the curves and the final scores; the others stop once they have
+    succeeded, which their first success time does not notice. None: all of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a cell."""
+
+    fst: np.ndarray  # (trials,), ∞ where there was no success
+    curve: np.ndarray  # (whole, points): μ_n, at `n`
+    n: np.ndarray  # (points,)
+    final: np.ndarray  # (whole,): greedy score of the last θ, mean over every ψ
+    averaged: np.ndarray  # (whole,): of the averaged θ
+    steps: np.ndarray  # (trials,): environment steps played
+    received: np.ndarray  # (trials,): submissions
+
+
+class Batch:
+    """The cells that share one program."""
+
+    def __init__(self, cells: Sequence[Cell], problems: Sequence[Problem]) -> None:
+        self.cells, self.problems = list(cells), list(problems)
+        self.simulation = Simulation(*problems)
+        trials = [cell.config.trials for cell in cells]
+        self.first = np.cumsum([0, *trials])
+        self.most = np.repeat([cell.config.submissions for cell in cells], trials)
+        self.stops = np.concatenate([np.arange(c.config.trials) >= _whole(c) for c in cells])
+        self.tracker = metrics.SuccessTracker(sum(trials), problems[0].training.world.score_threshold)
+        self.samplers = [metrics.CurveSampler(_whole(c), c.config.submissions, POINTS) for c in cells]
+        self.steps = np.zeros(sum(trials), np.int64)
+        self.received = np.zeros(sum(trials), np.int64)
+        self.rounds = np.zeros(sum(trials), np.int64)
+        self.block_rounds = np.zeros(1, np.int64)
+        self.done = np.zeros(sum(trials), bool)
+
+    def note(self, happened: Happened) -> None:
+        """Take what was delivered in one block."""
+        self.tracker.add_all(happened.trial, happened.score)
+        self.received += np.bincount(happened.trial, minlength=len(self.received))
+        self.steps += np.bincount(happened.trial, happened.steps, minlength=len(self.steps)).astype(np.int64)
+        for i, sampler in enumerate(self.samplers):
+            mine = slice(*np.searchsorted(happened.trial, [self.first[i], self.first[i] + len(sampler.sums)]))
+            sampler.add(happened.trial[mine] - self.first[i], happened.n[mine], happened.score[mine])
+
+    def settle(self) -> None:
+        """After every block has been noted: let go of trials that have shown what they are for."""
+        self.rounds += ~self.done
+        self.block_rounds += -(-np.sum(~self.done) // self.simulation.lanes)
+        succeeded = self.stops & np.isfinite(self.tracker.fst) & ~self.done
+        if succeeded.any():
+            self.simulation.stop(np.flatnonzero(succeeded).tolist())
+        self.done |= succeeded | (self.received >= self.most)
+
+    def work(self) -> tuple[float, float]:
+        """How much is done and how much there is left, in rounds of a block: long episodes are more work per submission."""
+        left = np.where(self.done, 0.0, self.rounds * (self.most / np.maximum(self.received, 1) - 1))
+        slowest_of_each_block = np.sort(left)[::-1][:: self.simulation.lanes]
+        return float(self.block_rounds[0]), float(slowest_of_each_block.sum())
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """By the names of the cells."""
+        theta, average = self.simulation.collected("theta"), self.simulation.collected("average")
+        made = {}
+        for i, (cell, problem) in enumerate(zip(self.cells, self.problems, strict=True)):
+            mine = slice(self.first[i], self.first[i + 1])
+            training, first = problem.training, slice(self.first[i], self.first[i] + _whole(cell))
+            settings = {"episodes": cell.config.eval_episodes, "seed": cell.config.seed}
+            psis = training.population.grid()
+            final, averaged = (
+                greedy_scores(training.world, training.policy, thetas, psis, **settings).mean(axis=1)
+                for thetas in (theta[first], average[first])
+            )
+            made[cell.name] = Outcome(
+                fst=self.tracker.fst[mine].copy(),
+                curve=self.samplers[i].curve,
+                n=self.samplers[i].n,
+                final=final,
+                averaged=averaged,
+                steps=self.steps[mine],
+                received=self.received[mine],
+            )
+        return made
+
+    def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The whole state: arrays, and the rest as plain values."""
+        arrays = {f"simulation{name}": leaf for name, leaf in self.simulation.arrays().items()}
+        for i, sampler in enumerate(self.samplers):
+            arrays |= {f"sums{i}": sampler.sums, f"counts{i}": sampler.counts}
+        return arrays | {name: getattr(self, name) for name in COUNTED}, self.tracker.save()
+
+    def load(self, arrays: dict[str, np.ndarray], tracked: dict[str, Any]) -> None:
+        """Put back what `save` gave."""
+        self.simulation.restore({k.removeprefix("simulation"): v for k, v in arrays.items() if k.startswith("simulation")})
+        for i, sampler in enumerate(self.samplers):
+            sampler.sums[:], sampler.counts[:] = arrays[f"sums{i}"], arrays[f"counts{i}"]
+        for name in COUNTED:
+            getattr(self, name)[:] = arrays[name]
+        self.tracker.load(tracked)
+
+
+COUNTED = ("steps", "received", "rounds", "block_rounds", "done")
+
+
+def run(
+    cells: Sequence[Cell],
+    folder: Folder,
+    *,
+    progress: Progress | None = None,
+    stop_asked: Callable[[], bool] = lambda: False,
+    checkpoint_seconds: float = 60.0,
+) -> dict[str, Outcome] | None:
+    """Run every cell, or what a checkpoint in the folder leaves to do. None if asked to stop: a checkpoint is there then."""
+    if (folder.path / OUTCOMES).exists():
+        return read_outcomes(folder, cells)
+    batches = _batches(cells)
+    began = written = time.monotonic()
+    if (folder.path / CHECKPOINT).exists():
+        began -= _restore(folder, cells, batches)
+    while running := [batch for batch in batches if batch.simulation.running]:
+        for which, happened in simulation.advance([batch.simulation for batch in running]):
+            running[which].note(happened)
+        for batch in running:
+            batch.settle()
+        if progress:
+            _tell(batches, progress)
+        stopping = stop_asked()
+        if stopping or time.monotonic() - written > checkpoint_seconds:
+            _checkpoint(folder, cells, batches, time.monotonic() - began)
+            written = time.monotonic()
+        if stopping:
+            return None
+    outcomes = {name: outcome for batch in batches for name, outcome in batch.outcomes().items()}
+    outcomes = {cell.name: outcomes[cell.name] for cell in cells}
+    arrays = {f"{name}:{key}": value for name, outcome in outcomes.items() for key, value in vars(outcome).items()}
+    folder.write_arrays(OUTCOMES, arrays, {"cells": _fingerprint(cells), "seconds": str(time.monotonic() - began)})
+    (folder.path / CHECKPOINT).unlink(missing_ok=True)
+    return outcomes
+
+
+def read_outcomes(folder: Folder, cells: Sequence[Cell]) -> dict[str, Outcome]:
+    """The outcomes of a sweep that has ended."""
+    arrays, notes = folder.read_arrays(OUTCOMES)
+    _demand_same(notes, cells, folder)
+    keys = Outcome.__dataclass_fields__
+    return {cell.name: Outcome(**{key: arrays[f"{cell.name}:{key}"] for key in keys}) for cell in cells}
+
+
+def seconds(folder: Folder) -> float:
+    """How long the sweep in a folder took, all its sittings together."""
+    return float(folder.read_arrays(OUTCOMES)[1]["seconds"])
+
+
+def _whole(cell: Cell) -> int:
+    return cell.config.trials if cell.whole is None else min(cell.whole, cell.config.trials)
+
+
+def _batches(cells: Sequence[Cell]) -> list[Batch]:
+    groups: dict[Any, list[tuple[Cell, Problem]]] = {}
+    for cell in cells:
+        problem = build(cell.config)
+        groups.setdefault(program_of(problem), []).append((cell, problem))
+    return [Batch(*zip(*group, strict=True)) for group in groups.values()]
+
+
+def _tell(batches: Sequence[Batch], progress: Progress) -> None:
+    done, left = map(sum, zip(*(batch.work() for batch in batches), strict=True))
+    trials, ended = (sum(len(b.done) for b in batches), sum(int(b.done.sum()) for b in batches))
+    submissions = sum(int(b.received.sum()) for b in batches)
+    progress(done, done + left, f"{ended:,} of {trials:,} trials done  {submissions:,} submissions")
+
+
+def _checkpoint(folder: Folder, cells: Sequence[Cell], batches: Sequence[Batch], seconds: float) -> None:
+    arrays: dict[str, np.ndarray] = {}
+    tracked = []
+    for i, batch in enumerate(batches):
+        some, more = batch.save()
+        arrays |= {f"{i}:{name}": array for name, array in some.items()}
+        tracked.append(more)
+    notes = {"cells": _fingerprint(cells), "seconds": str(seconds), "tracked": json.dumps(tracked)}
+    folder.write_arrays(CHECKPOINT, arrays, notes)
+
+
+def _restore(folder: Folder, cells: Sequence[Cell], batches: Sequence[Batch]) -> float:
+    """Put every batch back, and tell how long it has taken so far."""
+    arrays, notes = folder.read_arrays(CHECKPOINT)
+    _demand_same(notes, cells, folder)
+    for i, (batch, tracked) in enumerate(zip(batches, json.loads(notes["tracked"]), strict=True)):
+        batch.load({k.partition(":")[2]: v for k, v in arrays.items() if k.partition(":")[0] == str(i)}, tracked)
+    return float(notes["seconds"])
+
+
+def _demand_same(notes: dict[str, str], cells: Sequence[Cell], folder: Folder) -> None:
+    if notes.get("cells") != _fingerprint(cells):
+        raise PgcError(f"{folder.path} holds another experiment than this version of pgc would run; start a new one")
+
+
+def _fingerprint(cells: Sequence[Cell]) -> str:
+    return json.dumps([[cell.name, cell.whole, fingerprint(cell.config)] for cell in cells])
