@@ -128,8 +128,8 @@ SIZE = Size(trials=3, submissions=200, seed=0, whole=2)
 
 def test_every_cell_of_the_tables_and_figures_is_planned_once_with_its_control():
     cells = {cell.name: cell for cell in main_cells(SIZE)}
-    assert len(cells) == 2 * (9 + 2 + 4 + 3 + 1)
-    for reading in (AS_PRINTED, CLOSEST):
+    assert len(cells) == 3 * (9 + 2) + 2 * (4 + 3 + 1)  # three columns, and the controls of two ways to act
+    for reading in plan.COLUMNS:
         for m, e in paper.CELLS:
             real, control = (cells[cell_name(reading, m, e, control=c)].config for c in (False, True))
             assert not real.control and control.control
@@ -145,6 +145,17 @@ def test_every_cell_of_the_tables_and_figures_is_planned_once_with_its_control()
         "sampled",
         "zero",
     )
+
+
+@pytest.mark.parametrize("reading", plan.COLUMNS, ids=lambda r: r.key)
+@pytest.mark.parametrize("mechanism", ["laplace", "none"])
+def test_a_shared_control_is_the_control_of_each_reading(reading, mechanism, tmp_path):
+    """Without a gradient only the noise and the way to act are left: the same scores, submission by submission."""
+    run = dict(trials=3, submissions=300, seed=0, control=True)
+    epsilon = np.inf if mechanism == "none" else 2.0
+    cells = [Cell(name=r.key, config=r.config(mechanism, epsilon, **run)) for r in (reading, reading.control)]
+    own, shared = sweep.run(cells, Folder(tmp_path)).values()
+    assert np.array_equal(own.curve, shared.curve) and np.array_equal(own.fst, shared.fst)
 
 
 def test_a_shared_control_of_prs_is_the_control_of_each_epsilon(tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 
 from pgc.experiments.reproduction import paper
 from pgc.experiments.reproduction.claims import WORDS
-from pgc.experiments.reproduction.plan import FIGURE_2, Column
+from pgc.experiments.reproduction.plan import COLUMNS, FIGURE_2, Column
 from pgc.experiments.reproduction.wording import count, p_value
 
 
@@ -21,6 +21,7 @@ def verdict(cells: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
     return {
         "cells": len(private),
         "consistent": len(private) - len(away) if comparable else None,
+        "distance": float(np.mean([abs(c["success_ratio"]["ours"] - c["success_ratio"]["paper"]) for c in private])),
         "inconsistent": [f"{_cell(c)}: {_why(c)}" for c in away],
         "learn": sum(c["success_ratio"]["learns"] for c in private),
         "honest": all(c["true_epsilon"] <= c["epsilon"] for c in private),
@@ -30,16 +31,14 @@ def verdict(cells: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
 def success(cells: Sequence[dict[str, Any]]) -> str:
     """The main result."""
     parts = []
-    for key, title in (("printed", "As printed"), ("closest", "The closest reading")):
+    for key, title in TITLES.items():
         v = verdict(cells, key)
         private = [c["success_ratio"] for c in cells if c["reading"] == key and c["mechanism"] != "none"]
         low, high = min(q["ours"] for q in private), max(q["ours"] for q in private)
-        text = (
-            f"{title}, success ratios range from {low:.2f} to {high:.2f} where the paper has .80 to 1.00; {v['learn']} of "
-            f"{v['cells']} private cells learn, that is, succeed more often than the same noise around a zero gradient"
-        )
+        text = f"{_start(title)}: success ratios of {low:.2f} to {high:.2f}, where the paper has .80 to 1.00; {v['learn']} of "
+        text += f"{v['cells']} private cells succeed more often than the same noise around a zero gradient"
         text += "." if v["consistent"] is None else f", and {v['consistent']} are consistent with the paper."
-        if v["inconsistent"] and key == "closest":
+        if 0 < len(v["inconsistent"]) <= FEW:
             text += f" Not consistent: {'; '.join(v['inconsistent'])}."
         parts.append(text)
     worst = max((c for c in cells if c["mechanism"] != "none"), key=lambda c: float(c["success_ratio"]["control"]))
@@ -64,7 +63,7 @@ def first_success(cells: Sequence[dict[str, Any]]) -> str:
             else [f"{sum(agree)} of {len(mine)} of the paper's medians are such as 20 of our trials would give"]
         )
         seen += [f"{never} of our {len(mine)} are infinite because fewer than half of the trials succeed"] if never else []
-        parts += [f"{title.capitalize()}: {', and '.join(seen)}."] if seen else []
+        parts += [f"{_start(title)}: {', and '.join(seen)}."] if seen else []
     widest = max((c for c in cells if c["reading"] == "closest"), key=lambda c: _ratio(c["fst_median"]["prediction"]))
     low, high = widest["fst_median"]["prediction"]
     parts.append(
@@ -76,19 +75,18 @@ def first_success(cells: Sequence[dict[str, Any]]) -> str:
 
 def area(cells: Sequence[dict[str, Any]]) -> str:
     """Table 3."""
-    base = {key: next(c for c in cells if c["reading"] == key and c["mechanism"] == "none")["auc"]["ours"] for key in TITLES}
-    parts = [
-        f"Relative AUC divides by the run without privacy, whose own AUC is {base['printed']:.3f} as printed and "
-        f"{base['closest']:.3f} in the closest reading."
-    ]
-    if base["printed"] < 0.5:
-        parts.append(
-            "As printed that run fails too, so a relative AUC above 1 there means only that noise explores; read the absolute."
+    parts = []
+    for key, title in TITLES.items():
+        base = next(c for c in cells if c["reading"] == key and c["mechanism"] == "none")["auc"]["ours"]
+        agree = [c["relative_auc"]["consistent"] for c in cells if c["reading"] == key and c["mechanism"] != "none"]
+        text = f"{_start(title)}, the run without privacy has an AUC of {base:.3f}"
+        text += ", so that to be measured against it means little; read the absolute one" if base < 0.5 else ""
+        text += (
+            ""
+            if None in agree
+            else f", and {sum(agree)} of the paper's {len(agree)} relative AUCs are such as 20 trials would give"
         )
-    mine = [c for c in cells if c["reading"] == "closest" and c["mechanism"] != "none"]
-    agree = [c["relative_auc"]["consistent"] for c in mine]
-    if None not in agree:
-        parts.append(f"In the closest reading {sum(agree)} of {len(mine)} agree with Table 3.")
+        parts.append(text + ".")
     return " ".join(parts)
 
 
@@ -100,7 +98,7 @@ def curves(column: Column) -> str:
         with_it, without = means[mechanism, 100], means[mechanism, 1]
         how = "raises" if with_it > 1.1 * without else "lowers" if with_it < without / 1.1 else "hardly changes"
         parts.append(f"buffering {how} {WORDS[mechanism]}'s mean score over the run, {without:.0f} to {with_it:.0f}")
-    return f"{column.reading.title.capitalize()}, ε = 1: {'; '.join(parts)}."
+    return f"{_start(column.reading.title)}, ε = 1: {'; '.join(parts)}."
 
 
 def ratios(column: Column) -> str:
@@ -115,7 +113,7 @@ def ratios(column: Column) -> str:
             f"{WORDS[mechanism]} has succeeded in {early:.0%} of trials by {tenth:,} submissions and in {late:.0%} by the end "
             f"(its controls in {none:.0%}), over all ε"
         )
-    return f"{column.reading.title.capitalize()}: {'; '.join(parts)}."
+    return f"{_start(column.reading.title)}: {'; '.join(parts)}."
 
 
 def choices(table: Sequence[dict[str, Any]], chosen: dict[str, Any]) -> str:
@@ -135,7 +133,13 @@ def choices(table: Sequence[dict[str, Any]], chosen: dict[str, Any]) -> str:
     return text
 
 
-TITLES = {"printed": "as printed", "closest": "closest reading"}
+TITLES = {reading.key: reading.title for reading in COLUMNS}
+FEW = 3
+"""Cells that do not agree are named if there are no more than these."""
+
+
+def _start(title: str) -> str:
+    return title[0].upper() + title[1:]
 
 
 def _cell(c: dict[str, Any]) -> str:

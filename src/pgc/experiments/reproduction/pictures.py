@@ -15,13 +15,14 @@ from matplotlib.figure import Figure
 
 from pgc.experiments import metrics
 from pgc.experiments.reproduction import paper
-from pgc.experiments.reproduction.plan import FIGURE_2, Column
+from pgc.experiments.reproduction.plan import COLUMNS, FIGURE_2, Column
 from pgc.experiments.reproduction.readings import true_epsilon
 
-COLOURS = {"paper": "#222222", "printed": "#1f5fa8", "closest": "#c8502c"}
+COLOURS = {"paper": "#222222", "printed": "#1f5fa8", "reward": "#2e7d4f", "closest": "#c8502c"}
 RAMP = {1.0: "#b7d3ea", 2.0: "#6fa9d6", 5.0: "#2f74b5", 10.0: "#123f75", paper.INFINITY: "#222222"}
 """ε from light to dark; no privacy is black."""
 TITLES = {"laplace": "Laplace, |B| = 1", "prs": "PRS, |B| = 100"}
+READINGS = {reading.key: reading.title for reading in COLUMNS}
 THRESHOLD, BEST = 195.0, 200.0
 Files = dict[str, bytes]
 
@@ -39,18 +40,18 @@ def by_epsilon(cells: Sequence[dict[str, Any]], quantity: str, label: str, note:
         if all("paper_interval" in q for q in theirs.values()):
             low, high = np.array([q["paper_interval"] for q in theirs.values()]).T
             axes.vlines(x, low, high, color=COLOURS["paper"], lw=1)
-        for shift, key in ((-0.13, "printed"), (0.13, "closest")):
+        for shift, (key, title) in zip((-0.26, 0.12, 0.28), READINGS.items(), strict=True):
             mine = [c for c in rows if c["reading"] == key]
             x = np.array([places[c["epsilon"]] for c in mine]) + shift
             low, high = np.array([c[quantity]["interval"] for c in mine], float).T
             middle = np.array([c[quantity]["ours"] for c in mine], float)
             middle, low, high = (np.where(np.isinf(v), ceiling, v) for v in (middle, low, high))
             axes.errorbar(
-                x, middle, [middle - low, high - middle], fmt="o", color=COLOURS[key], ms=6, capsize=3, lw=1.4, label=_title(key)
+                x, middle, [middle - low, high - middle], fmt="o", color=COLOURS[key], ms=6, capsize=3, lw=1.4, label=title
             )
             control = np.array([np.nan if c[quantity]["control"] is None else c[quantity]["control"] for c in mine], float)
             control = np.where(np.isinf(control), ceiling, control)
-            axes.plot(x + 0.08, control, "x", color=COLOURS[key], ms=6, mew=1.5, alpha=0.75, label=f"{_title(key)}: its control")
+            axes.plot(x + 0.08, control, "x", color=COLOURS[key], ms=6, mew=1.5, alpha=0.75, label=f"{title}: control")
         axes.set_xticks(list(places.values()), ["∞" if np.isinf(e) else f"{e:g}" for e in places])
         axes.set(xlabel="ε (nominal)", xlim=(-0.5, len(places) - 0.5))
         axes.set_title(TITLES[mechanism], loc="left", fontsize=11)
@@ -62,7 +63,7 @@ def by_epsilon(cells: Sequence[dict[str, Any]], quantity: str, label: str, note:
         else:
             axes.set_ylim(-0.03, top * 1.05)
     panels[0].set_ylabel(label)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8.5, frameon=False)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8.5, frameon=False)
     return _files(figure, note)
 
 
@@ -132,10 +133,6 @@ def choices(rows: Sequence[dict[str, Any]], note: str) -> Files:
     right.set(xlabel="mean success ratio over ε (dotted: the paper's)", xlim=(-0.03, 1.03))
     right.legend(fontsize=8, frameon=False, loc="lower left")
     return _files(figure, note)
-
-
-def _title(key: str) -> str:
-    return {"printed": "as printed", "closest": "closest reading"}[key]
 
 
 def _epsilon(column: Column, mechanism: str, epsilon: float) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from pgc.experiments.reproduction import paper
-from pgc.experiments.reproduction.readings import AS_PRINTED, CLOSEST, SIZES, VARIATIONS, Reading
+from pgc.experiments.reproduction.readings import AS_PRINTED, CLOSEST, END_REWARD, SIZES, VARIATIONS, Reading
 from pgc.experiments.sweep import Cell, Outcome
 from pgc.mechanisms import paper_reduced_dim
 
-COLUMNS = (AS_PRINTED, CLOSEST)
+COLUMNS = (AS_PRINTED, END_REWARD, CLOSEST)
 """The readings that stand beside the paper."""
 FIGURE_2 = (("laplace", 1), ("laplace", 100), ("prs", 1), ("prs", 100))
 """(mechanism, |B|) of the panels, at ε = 1."""
@@ -34,6 +34,7 @@ class Size:
 
 def cell_name(reading: Reading, mechanism: str, epsilon: float, *, control: bool = False, buffer_size: int | None = None) -> str:
     """PRS without a gradient sends fair coins whatever ε is, so its controls depend on d̂ alone and are shared."""
+    reading = reading.control if control else reading
     if mechanism == "none":
         what = "none"
     elif mechanism == "prs" and control:
@@ -42,7 +43,7 @@ def cell_name(reading: Reading, mechanism: str, epsilon: float, *, control: bool
         what = f"{mechanism}-{epsilon:g}"
     if buffer_size not in (None, SIZES[mechanism]):
         what += f"-B{buffer_size}"
-    return f"{reading.key}/{what}" + ("-control" if control else "")
+    return f"{reading.key}/{what}"
 
 
 def main_cells(size: Size) -> list[Cell]:
@@ -55,7 +56,8 @@ def main_cells(size: Size) -> list[Cell]:
         wanted += [{"mechanism": m, "epsilon": 1.0, "buffer_size": b} for m, b in FIGURE_2]
         for what in wanted:
             name = cell_name(reading, **what)
-            cells.setdefault(name, _cell(name, reading, size, size.seed, **what))
+            run = reading.control if what.get("control") else reading
+            cells.setdefault(name, _cell(name, run, size, size.seed, **what))
     return list(cells.values())
 
 

@@ -26,6 +26,12 @@ class Reading:
     settings: dict[str, Any] = field(default_factory=dict)
     """Of `pgc train --preset paper`."""
 
+    @property
+    def control(self) -> Reading:
+        """Without a gradient nothing of a reading is left but how it acts, so readings that act alike share their controls."""
+        action = configure(preset="paper", **self.settings).action
+        return Reading(key=f"control-{action}", title=f"zero gradient, {action}", settings={"action": action})
+
     def config(self, mechanism: str, epsilon: float, *, buffer_size: int | None = None, **run: Any) -> TrainConfig:
         """The run of one cell; `mechanism` is the paper's word for it."""
         settings: dict[str, Any] = {**self.settings, **run, "epsilon": epsilon}
@@ -37,6 +43,12 @@ class Reading:
 
 
 AS_PRINTED = Reading(key="printed", title="as printed")
+END_REWARD = Reading(
+    key="reward",
+    title="printed, end reward",
+    nonprivate_clip=1.0,
+    settings={"reward": "end"},
+)
 CLOSEST = Reading(
     key="closest",
     title="closest reading",
