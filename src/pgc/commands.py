@@ -49,7 +49,7 @@ class Reproduce:
     """
 
     trials: int | None = None
-    """Trials in each cell; by default the paper's 20 (about 15 minutes on two cores). 100 give narrow intervals."""
+    """Trials in each cell; by default the paper's 20, or twice 10 with --readings. 100 give narrow intervals."""
     submissions: int | None = None
     """N; by default the paper's 90,000."""
     seed: int = 0

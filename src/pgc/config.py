@@ -25,7 +25,8 @@ class TrainConfig:
 
     # Privacy
     mechanism: str = "prs"
-    """What randomises each gradient on the agent: none, laplace, prs, or laplace-coordinatewise (which is NOT ε-LDP)."""
+    """What randomises each gradient on the agent: none, laplace, prs; or, NOT ε-LDP and for comparison with the paper only,
+    laplace-coordinatewise, laplace-coordinatewise-wide, laplace-l2."""
     epsilon: float = 1.0
     """ε: the whole privacy budget of one agent, over all it ever sends; `inf` for no privacy (clip only)."""
     score_epsilon: float = 0.0

@@ -170,8 +170,11 @@ def advance(simulations: Sequence[Simulation]) -> Iterator[tuple[int, Happened]]
         yield which, Happened(trials[lane].astype(np.int32), *arrays)
 
 
-def _play_on(simulations: Sequence[Simulation], take: Callable[[Record], Any]) -> list[tuple[int, np.ndarray, Any]]:
-    """Advance every block, one thread per core, and take something from each block's records."""
+def _play_on(simulations: Sequence[Simulation], take: Callable[[Record], Any]) -> Iterator[tuple[int, np.ndarray, Any]]:
+    """Advance every block, one thread per core, and take something from each block's records.
+
+    The caller gets each block's as soon as it is there, and works on it while others still play.
+    """
 
     def one(job: tuple[int, int]) -> tuple[int, np.ndarray, Any]:
         simulation = simulations[job[0]]
@@ -180,10 +183,9 @@ def _play_on(simulations: Sequence[Simulation], take: Callable[[Record], Any]) -
         simulation._blocks[job[1]] = block._replace(state=state)
         return job[0], block.trials, take(records)
 
-    results = list(_threads().map(one, [(i, j) for i, s in enumerate(simulations) for j in range(len(s._blocks))]))
+    yield from _threads().map(one, [(i, j) for i, s in enumerate(simulations) for j in range(len(s._blocks))])
     for simulation in simulations:
         simulation._repack()
-    return results
 
 
 @cache

@@ -14,7 +14,7 @@ import numpy as np
 from pgc.experiments import statistics
 from pgc.experiments.reproduction import paper
 from pgc.experiments.reproduction.plan import Column
-from pgc.experiments.reproduction.readings import CLOSEST, VARIATIONS, Variation, true_epsilon
+from pgc.experiments.reproduction.readings import CLOSEST, OTHERS, VARIATIONS, Variation, true_epsilon
 from pgc.experiments.reproduction.tables import CONSISTENT
 from pgc.experiments.sweep import Outcome
 
@@ -24,9 +24,9 @@ SETS = ("choose", "report")
 
 
 def rows(outcomes: Mapping[str, Outcome], submissions: int) -> list[dict[str, Any]]:
-    """The closest reading first, then each variation of it."""
+    """The closest reading first, then each variation of it, then the other readings."""
     base = Variation(choice="closest reading", taken="", instead="", reading=CLOSEST)
-    return [_row(variation, outcomes, submissions) for variation in (base, *VARIATIONS)]
+    return [_row(variation, outcomes, submissions) for variation in (base, *VARIATIONS, *OTHERS)]
 
 
 def nearest(table: Sequence[dict[str, Any]]) -> dict[str, Any]:

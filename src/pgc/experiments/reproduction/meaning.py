@@ -47,7 +47,7 @@ def success(cells: Sequence[dict[str, Any]]) -> str:
         f"{worst['success_ratio']['control']:.0%} of trials ({_cell(worst)}, {TITLES[worst['reading']]}), because a random walk "
         "in θ now and then balances ten poles in a row."
     )
-    return " ".join(parts)
+    return "\n".join(parts)
 
 
 def first_success(cells: Sequence[dict[str, Any]]) -> str:
@@ -70,7 +70,7 @@ def first_success(cells: Sequence[dict[str, Any]]) -> str:
         f"A median of 20 trials says little: for {_cell(widest)} in the closest reading it would lie anywhere between "
         f"{count(low)} and {count(high)}."
     )
-    return " ".join(parts)
+    return "\n".join(parts)
 
 
 def area(cells: Sequence[dict[str, Any]]) -> str:
@@ -87,7 +87,7 @@ def area(cells: Sequence[dict[str, Any]]) -> str:
             else f", and {sum(agree)} of the paper's {len(agree)} relative AUCs are such as 20 trials would give"
         )
         parts.append(text + ".")
-    return " ".join(parts)
+    return "\n".join(parts)
 
 
 def curves(column: Column) -> str:
@@ -118,13 +118,14 @@ def ratios(column: Column) -> str:
 
 def choices(table: Sequence[dict[str, Any]], chosen: dict[str, Any]) -> str:
     """The readings."""
-    decide = [r for r in table[1:] if r["decides"]]
-    idle = [r for r in table[1:] if not r["decides"]]
+    single = [r for r in table[1:] if r["choice"] != "other readings"]
+    decide = [r for r in single if r["decides"]]
+    idle = [r for r in single if not r["decides"]]
     honest = [r for r in table if r["epsilon_factor"] <= 1]
     best = min(honest, key=lambda r: float(r["distance"]["choose"])) if honest else None
     text = f"The choosing trials find “{chosen['title']}” nearest to the paper; on the reporting trials its distance is "
     text += f"{chosen['distance']['report']:.2f}. "
-    text += f"{len(decide)} of {len(table) - 1} variations change how often a mechanism succeeds (p < .01): "
+    text += f"{len(decide)} of {len(single)} variations in one choice change how often a mechanism succeeds (p < .01): "
     text += "; ".join(f"{r['title']} ({', '.join(WORDS[m] for m in r['decides'])})" for r in decide) + ". "
     if idle:
         text += f"No such change was seen for {'; '.join(r['title'] for r in idle)}. "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pgc.experiments.reproduction import paper
-from pgc.experiments.reproduction.readings import AS_PRINTED, CLOSEST, END_REWARD, SIZES, VARIATIONS, Reading
+from pgc.experiments.reproduction.readings import AS_PRINTED, CLOSEST, END_REWARD, OTHERS, SIZES, VARIATIONS, Reading, control_of
 from pgc.experiments.sweep import Cell, Outcome
 from pgc.mechanisms import paper_reduced_dim
 
@@ -34,7 +34,7 @@ class Size:
 
 def cell_name(reading: Reading, mechanism: str, epsilon: float, *, control: bool = False, buffer_size: int | None = None) -> str:
     """PRS without a gradient sends fair coins whatever ε is, so its controls depend on d̂ alone and are shared."""
-    reading = reading.control if control else reading
+    reading = control_of(reading) if control else reading
     if mechanism == "none":
         what = "none"
     elif mechanism == "prs" and control:
@@ -43,7 +43,7 @@ def cell_name(reading: Reading, mechanism: str, epsilon: float, *, control: bool
         what = f"{mechanism}-{epsilon:g}"
     if buffer_size not in (None, SIZES[mechanism]):
         what += f"-B{buffer_size}"
-    return f"{reading.key}/{what}"
+    return f"{reading.key}/{what}" + ("-control" if control else "")
 
 
 def main_cells(size: Size) -> list[Cell]:
@@ -56,16 +56,16 @@ def main_cells(size: Size) -> list[Cell]:
         wanted += [{"mechanism": m, "epsilon": 1.0, "buffer_size": b} for m, b in FIGURE_2]
         for what in wanted:
             name = cell_name(reading, **what)
-            run = reading.control if what.get("control") else reading
+            run = control_of(reading) if what.get("control") else reading
             cells.setdefault(name, _cell(name, run, size, size.seed, **what))
     return list(cells.values())
 
 
 def reading_cells(size: Size) -> list[Cell]:
-    """The closest reading and its variations, one choice at a time, on the choosing and on the reporting trials."""
+    """The closest reading, its variations in one choice, and the other readings, on the choosing and on the reporting trials."""
     cells = []
     for seed, which in ((size.seed + CHOOSING, "choose"), (size.seed, "report")):
-        jobs = [(CLOSEST, ("laplace", "prs", "none")), *((v.reading, v.touches) for v in VARIATIONS)]
+        jobs = [(CLOSEST, ("laplace", "prs", "none")), *((v.reading, v.touches) for v in (*VARIATIONS, *OTHERS))]
         for reading, touches in jobs:
             for mechanism, epsilon in paper.CELLS:
                 if mechanism in touches:

@@ -26,12 +26,6 @@ class Reading:
     settings: dict[str, Any] = field(default_factory=dict)
     """Of `pgc train --preset paper`."""
 
-    @property
-    def control(self) -> Reading:
-        """Without a gradient nothing of a reading is left but how it acts, so readings that act alike share their controls."""
-        action = configure(preset="paper", **self.settings).action
-        return Reading(key=f"control-{action}", title=f"zero gradient, {action}", settings={"action": action})
-
     def config(self, mechanism: str, epsilon: float, *, buffer_size: int | None = None, **run: Any) -> TrainConfig:
         """The run of one cell; `mechanism` is the paper's word for it."""
         settings: dict[str, Any] = {**self.settings, **run, "epsilon": epsilon}
@@ -56,6 +50,11 @@ CLOSEST = Reading(
     nonprivate_clip=1.0,
     settings={"reward": "end", "action": "sampled", "bootstrap": "zero"},
 )
+
+
+def control_of(reading: Reading) -> Reading:
+    """Whose controls serve a reading: without a gradient nothing is left of it but the noise and the way to act."""
+    return CLOSEST if reading.settings.get("action") == CLOSEST.settings["action"] else AS_PRINTED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +100,13 @@ VARIATIONS = (
     _vary("initial θ", "Glorot uniform", "zeros", "initial-zeros", settings={"initial": "zeros"}),
     _vary("loss", "sum over steps", "mean over steps", "loss-mean", settings={"reduction": "mean"}),
 )
+
+
+OTHERS = tuple(
+    Variation(choice="other readings", taken="several choices", instead=reading.title, reading=reading)
+    for reading in (AS_PRINTED, END_REWARD)
+)
+"""Readings that differ from the closest in more than one choice."""
 
 
 def true_epsilon(reading: Reading, mechanism: str, epsilon: float) -> float:

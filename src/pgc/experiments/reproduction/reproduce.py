@@ -24,7 +24,9 @@ from pgc.experiments.sweep import Cell, Outcome
 from pgc.problem import build
 from pgc.progress import Progress, stop_signals
 
-QUICK = Size(trials=8, submissions=3000, seed=0, whole=8)
+QUICK_TRIALS, QUICK_SUBMISSIONS = 8, 3000
+READING_TRIALS = 10
+"""Of each of the two sets of trials on which readings are compared."""
 FIGURE_TRIALS = 20
 """Trials of each cell, at most, that run to the end for the curves and the final scores."""
 
@@ -56,7 +58,7 @@ class Settings:
     def note(self) -> str:
         """What is written on every figure."""
         ran = f"{self.trials} trials a cell, {self.submissions:,} submissions, seed {self.seed}"
-        if self.trials >= paper.TRIALS and self.submissions == paper.SUBMISSIONS:
+        if self.submissions == paper.SUBMISSIONS and (self.readings or self.trials >= paper.TRIALS):
             return ran
         return f"QUICK LOOK, not the paper's {paper.TRIALS} trials of {paper.SUBMISSIONS:,} submissions: {ran}"
 
@@ -76,10 +78,11 @@ def reproduce(
     if resume is not None:
         folder, settings = Folder(Path(resume)), _read(Path(resume))
     else:
-        usual = QUICK if quick else Size(trials=paper.TRIALS, submissions=paper.SUBMISSIONS, seed=0, whole=0)
+        usual_trials = READING_TRIALS if readings else QUICK_TRIALS if quick else paper.TRIALS
+        usual_submissions = QUICK_SUBMISSIONS if quick else paper.SUBMISSIONS
         settings = Settings(
-            trials=usual.trials if trials is None else trials,
-            submissions=usual.submissions if submissions is None else submissions,
+            trials=usual_trials if trials is None else trials,
+            submissions=usual_submissions if submissions is None else submissions,
             seed=seed,
             readings=readings,
             quick=quick,
