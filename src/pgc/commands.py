@@ -43,9 +43,10 @@ class Train(TrainConfig):
 class Reproduce:
     """Rebuild the paper's evaluation and put it beside the paper's own numbers, with controls and intervals.
 
-    Figures 2 and 3, Tables 1 to 3 and the paper's claims in words, as printed and in the reading closest to its results. Leaves
-    a folder with report.html (one file, opens offline), figures/ (PNG and SVG), summary.json (every cell), privacy.json and
-    config.yaml, and prints its path last. Ctrl-C leaves a checkpoint for --resume.
+    Figures 2 and 3, Tables 1 to 3 and the paper's claims in words, in three readings of its text: as printed; the same with a
+    reward at the end of an episode; and the closest to its results, whose Laplace is NOT ε-LDP. Leaves a folder with report.html
+    (one file, opens offline), figures/ (PNG and SVG), summary.json (every cell), privacy.json and config.yaml, and prints its
+    path last. Ctrl-C leaves a checkpoint for --resume.
     """
 
     trials: int | None = None
@@ -55,7 +56,7 @@ class Reproduce:
     seed: int = 0
     """Fixes everything: same seed, same machine type, same numbers."""
     quick: bool = False
-    """A look at the report in about a minute: 8 trials of 3,000 submissions, said so on every figure. Not for conclusions."""
+    """A look at the report in about a minute: 3,000 submissions, few trials, said so on every figure. Not for conclusions."""
     readings: bool = False
     """Instead, vary the choices that the paper's text leaves open, one at a time, and show which of them decide the result."""
     out: Path | None = None

@@ -37,7 +37,7 @@ class Watch:
         if self._first is None:
             self._first, self._began = done, now
         if done > self._first:  # not before there is something to judge by
-            words += f"  {_duration((now - self._began) * (total - done) / (done - self._first))} left"
+            words += f"  {duration((now - self._began) * (total - done) / (done - self._first))} left"
         if not sys.stderr.isatty():
             if now - self._said > EVERY or done >= total:
                 self._said = now
@@ -54,7 +54,8 @@ class Watch:
             self._bar.stop()
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A length of time in words."""
     minutes = round(seconds / 60)
     return f"{seconds:.0f} s" if seconds < 90 else f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 

@@ -8,10 +8,12 @@ import pytest
 
 from pgc.cli import main
 from pgc.experiments.reproduction import paper, reproduce
+from pgc.experiments.reproduction.claims import CLAIMS
+from pgc.experiments.reproduction.plan import TITLES
 from tests.test_cli import refused
 
 SMALL = ["reproduce", "--trials", "2", "--submissions", "1500", "--seed", "3"]
-FIGURES = {"success", "fst", "auc", "figure2-printed", "figure2-closest", "figure3-printed", "figure3-closest"}
+FIGURES = {"success", "fst", "auc"} | {f"figure{n}-{key}" for n in (2, 3) for key in TITLES}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def test_it_leaves_the_report_the_figures_and_every_cell(finished):
     assert {p.name for p in (finished / "figures").iterdir()} == {f"{f}.{kind}" for f in FIGURES for kind in ("png", "svg")}
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["command"] == "pgc reproduce --trials 2 --submissions 1500 --seed 3" and summary["seconds"] > 0
-    assert len(summary["cells"]) == 2 * len(paper.CELLS) and len(summary["claims"]) == 10
+    assert len(summary["cells"]) == 3 * len(paper.CELLS) and len(summary["claims"]) == len(CLAIMS)
     for cell in summary["cells"]:
         assert len(cell["fst"]) == len(cell["control_fst"]) == 2
         for quantity in ("success_ratio", "fst_median", "relative_auc"):
@@ -78,6 +80,7 @@ def test_json_prints_the_summary_alone_and_a_finished_folder_gets_its_report_ane
     [
         (["--trials", "1"], "at least 2"),
         (["--submissions", "5"], "at least 100"),
+        (["--submissions", "60000000"], "virtual clock"),
         (["--seed", "-1"], "seed must be between"),
         (["--trials", "many"], "--help lists the flags"),
         (["--resume", "nowhere"], "not a folder that pgc reproduce made"),

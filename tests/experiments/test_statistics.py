@@ -79,6 +79,15 @@ def test_who_is_smaller_and_who_falls(rng):
     assert statistics.falling([np.full(9, INF)] * 2) == (0.0, 1.0)
 
 
+def test_paired_trials_are_compared_trial_by_trial(rng):
+    """Ten trials that differ much between themselves and by 1 in each pair: all ten differences positive, p = 2⁻¹⁰."""
+    a = rng.normal(size=10) * 100
+    assert statistics.paired(a + 1, a) == pytest.approx(2**-10, abs=1e-3)
+    assert statistics.paired(a, a + 1) == 1.0 and statistics.paired(a, a) == 1.0
+    p = [statistics.paired(*rng.normal(size=(2, 12))) for _ in range(400)]
+    assert np.mean(np.array(p) < 0.05) < 0.05 + 4 * (0.05 * 0.95 / 400) ** 0.5
+
+
 def test_under_no_difference_p_is_below_one_in_twenty_about_once_in_twenty(rng):
     """1,000 tests of equal samples: fewer than .078 of them below .05 (four standard deviations)."""
     assert np.mean([statistics.smaller(draws(rng, 20), draws(rng, 20)) < 0.05 for _ in range(1000)]) < 0.078

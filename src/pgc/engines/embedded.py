@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from pgc import agents_batched as agents
 from pgc.agent import LocalTraining, address, initial_theta
 from pgc.aggregator import Aggregator, AggregatorState, select
+from pgc.policies import ActorCritic
 from pgc.randomness import trial_seed
 from pgc.tracing import trace_fields
 
@@ -81,11 +82,14 @@ class Engine:
     ticks_per_turn: int = 16
     """Ticks between two looks at which lanes have finished. Changes speed, and no more than the last bits of a sum."""
 
-    @jax.jit
     def start(self, seeds: jax.Array, running: jax.Array) -> State:
         """Worker 0 of every lane begins at tick 0; the others are due to begin at tick 0 as well."""
+        state: State = self._start(_initial_thetas(self.training.policy, self.initial, seeds), seeds, running)
+        return state
+
+    @jax.jit
+    def _start(self, theta: jax.Array, seeds: jax.Array, running: jax.Array) -> State:
         lanes, w = seeds.shape[-1], self.workers
-        theta = jax.vmap(lambda s: initial_theta(s, self.training.policy, self.initial), in_axes=-1, out_axes=-1)(seeds)
         aggregator = jax.vmap(Aggregator.start, -1, -1)(self.aggregator, theta)
         count = jnp.zeros((w, lanes), jnp.int32)
         no = jnp.zeros((w, lanes), bool)
@@ -180,6 +184,11 @@ class Engine:
 
 
 trace_fields(Engine, "training", "aggregator", "submissions")
+
+
+@partial(jax.jit, static_argnums=(0, 1))  # apart, so that engines of one policy share what is compiled
+def _initial_thetas(policy: ActorCritic, how: str, seeds: jax.Array) -> jax.Array:
+    return jax.vmap(lambda seed: initial_theta(seed, policy, how), in_axes=-1, out_axes=-1)(seeds)
 
 
 def _take_row(rows: jax.Array, chosen: jax.Array) -> jax.Array:

@@ -11,7 +11,7 @@ times; those that still run are packed together anew whenever fewer blocks would
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, NamedTuple
@@ -103,6 +103,14 @@ class Simulation:
         """Whether any trial still collects."""
         return any(bool(jnp.any(block.state.running)) for block in self._blocks)
 
+    @property
+    def collecting(self) -> np.ndarray:
+        """Which trials still collect."""
+        flags = np.zeros(self._home.running.shape, bool)
+        for block in self._blocks:
+            flags[block.trials] = np.asarray(block.state.running)
+        return flags[: self.trials]
+
     def advance(self) -> Iterator[Happened]:
         """Play on for a while in every block, and tell what was delivered."""
         for _, happened in advance([self]):
@@ -186,6 +194,11 @@ def _play_on(simulations: Sequence[Simulation], take: Callable[[Record], Any]) -
     yield from _threads().map(one, [(i, j) for i, s in enumerate(simulations) for j in range(len(s._blocks))])
     for simulation in simulations:
         simulation._repack()
+
+
+def on_every_core(work: Callable[[Any], Any], jobs: Iterable[Any]) -> list[Any]:
+    """Do some jobs, one thread per core."""
+    return list(_threads().map(work, jobs))
 
 
 @cache

@@ -1,4 +1,9 @@
-"""Intervals and tests, for first success times that may be infinite. Resampling is seeded: same trials, same interval."""
+"""Intervals and tests, for first success times that may be infinite. Resampling is seeded: same trials, same interval.
+
+Cells of one experiment share their seeds: trial i starts from the same θ_0 everywhere and draws the same noise words. So counts
+that are summed over cells are compared trial by trial (`paired`); tests of one cell against another that take the two for
+independent err on the safe side.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,9 @@ from scipy import stats
 from pgc.experiments import metrics
 
 RESAMPLES = 4000
+FLIPS = 20_000
+UNDEFINED = 0.05
+"""An interval is undefined where more than this share of its resamples is."""
 Interval = tuple[float, float]
 
 
@@ -57,6 +65,14 @@ def smaller(a: np.ndarray, b: np.ndarray) -> float:
     return float(stats.mannwhitneyu(ranks[: len(a)], ranks[len(a) :], alternative="less").pvalue)
 
 
+def paired(a: np.ndarray, b: np.ndarray, seed: int = 0) -> float:
+    """One-sided p that `a` is larger than `b` on average, trial by trial: the signs of the differences are flipped at random."""
+    differences = np.asarray(a, float) - np.asarray(b, float)
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(FLIPS, len(differences)))
+    as_large = np.sum(signs @ differences >= differences.sum() - 1e-9)
+    return float((as_large + 1) / (FLIPS + 1))
+
+
 def falling(groups: Sequence[np.ndarray]) -> tuple[float, float]:
     """Kendall's τ of values against the order of their groups, and the one-sided p that they fall."""
     values = stats.rankdata(np.concatenate(groups))
@@ -77,7 +93,12 @@ def median(fsts: np.ndarray) -> np.ndarray:
 
 def auc(submissions: int) -> Callable[[np.ndarray], np.ndarray]:
     """`metrics.auc` along the last axis, for N submissions."""
-    return lambda fsts: np.mean(np.maximum(submissions + 1 - fsts, 0.0), axis=-1) / submissions
+    return lambda fsts: np.mean(areas(fsts, submissions), axis=-1)
+
+
+def areas(fsts: np.ndarray, submissions: int) -> np.ndarray:
+    """What each trial adds to the area under the success curve."""
+    return np.asarray(np.maximum(submissions + 1 - fsts, 0.0) / submissions)
 
 
 def relative_auc(submissions: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -103,8 +124,8 @@ def _resample(rng: np.random.Generator, sample: np.ndarray, size: int) -> np.nda
 
 def _quantiles(values: np.ndarray, level: float) -> Interval:
     """Order statistics, not interpolated: ∞ stays ∞ and nothing is ∞ − ∞."""
-    ordered = np.sort(values[~np.isnan(values)])
-    if not len(ordered):
+    if np.mean(np.isnan(values)) > UNDEFINED:
         return float("nan"), float("nan")
+    ordered = np.sort(values[~np.isnan(values)])
     edge = (1 - level) / 2
     return float(ordered[int(edge * (len(ordered) - 1))]), float(ordered[int(np.ceil((1 - edge) * (len(ordered) - 1)))])

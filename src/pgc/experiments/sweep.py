@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pgc import __version__
 from pgc.config import TrainConfig
 from pgc.engines import simulation
 from pgc.engines.simulation import Happened, Simulation, program_of
@@ -21,6 +22,7 @@ from pgc.errors import PgcError
 from pgc.experiments import metrics
 from pgc.experiments.evaluation import greedy_scores
 from pgc.experiments.folder import Folder
+from pgc.experiments.machine import machine
 from pgc.experiments.runs import fingerprint
 from pgc.problem import Problem, build
 from pgc.progress import Progress
@@ -88,7 +90,7 @@ class Batch:
         succeeded = self.stops & np.isfinite(self.tracker.fst) & ~self.done
         if succeeded.any():
             self.simulation.stop(np.flatnonzero(succeeded).tolist())
-        self.done |= succeeded | (self.received >= self.most)
+        self.done = ~self.simulation.collecting
 
     def work(self) -> tuple[float, float]:
         """How much is done and how much there is left, in rounds of a block: long episodes are more work per submission."""
@@ -150,6 +152,7 @@ def run(
 ) -> dict[str, Outcome] | None:
     """Run every cell, or what a checkpoint in the folder leaves to do. None if asked to stop: a checkpoint is there then."""
     if (folder.path / OUTCOMES).exists():
+        (folder.path / CHECKPOINT).unlink(missing_ok=True)
         return read_outcomes(folder, cells)
     batches = _batches(cells)
     began = written = time.monotonic()
@@ -171,7 +174,8 @@ def run(
     outcomes = {name: outcome for batch in batches for name, outcome in batch.outcomes().items()}
     outcomes = {cell.name: outcomes[cell.name] for cell in cells}
     arrays = {f"{name}:{key}": value for name, outcome in outcomes.items() for key, value in vars(outcome).items()}
-    folder.write_arrays(OUTCOMES, arrays, {"cells": _fingerprint(cells), "seconds": str(time.monotonic() - began)})
+    facts = {"seconds": time.monotonic() - began, "machine": machine(), "version": __version__}
+    folder.write_arrays(OUTCOMES, arrays, {"cells": _fingerprint(cells), "facts": json.dumps(facts)})
     (folder.path / CHECKPOINT).unlink(missing_ok=True)
     return outcomes
 
@@ -184,9 +188,10 @@ def read_outcomes(folder: Folder, cells: Sequence[Cell]) -> dict[str, Outcome]:
     return {cell.name: Outcome(**{key: arrays[f"{cell.name}:{key}"] for key in keys}) for cell in cells}
 
 
-def seconds(folder: Folder) -> float:
-    """How long the sweep in a folder took, all its sittings together."""
-    return float(folder.read_arrays(OUTCOMES)[1]["seconds"])
+def facts(folder: Folder) -> dict[str, Any]:
+    """How long the sweep in a folder took, all its sittings together, and on what it ended."""
+    made: dict[str, Any] = json.loads(folder.read_arrays(OUTCOMES)[1]["facts"])
+    return made
 
 
 def _whole(cell: Cell) -> int:
@@ -198,7 +203,7 @@ def _batches(cells: Sequence[Cell]) -> list[Batch]:
     for cell in cells:
         problem = build(cell.config)
         groups.setdefault(program_of(problem), []).append((cell, problem))
-    return [Batch(*zip(*group, strict=True)) for group in groups.values()]
+    return simulation.on_every_core(lambda group: Batch(*zip(*group, strict=True)), groups.values())
 
 
 def _tell(batches: Sequence[Batch], progress: Progress) -> None:

@@ -9,7 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from pgc.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
+from pgc.errors import PgcError
+from pgc.mechanisms.base import SMALLEST_CLIP, Array, Guarantee, Mechanism, require_finite_epsilon
 from pgc.mechanisms.clip import clip_l1
 
 
@@ -27,6 +28,8 @@ class AdditiveLaplace(Mechanism):
         """ε = ∞ is the mechanism `none`."""
         super().__post_init__()
         require_finite_epsilon(self)
+        if not SMALLEST_CLIP <= self.clip / self.epsilon <= self.largest_clip:
+            raise PgcError(f"clip / epsilon must be between {SMALLEST_CLIP:g} and {self.largest_clip:g}; change one of them")
 
     @property
     @abstractmethod
@@ -35,10 +38,12 @@ class AdditiveLaplace(Mechanism):
 
     @cached_property
     def scale(self) -> float:
-        """C/ε (eq. lapnoise), rounded up, so that C/scale ≤ ε."""
+        """C/ε (eq. lapnoise), rounded up, so that C/scale ≤ ε; also for the float32 numbers that a simulation makes of both."""
         scale = self.clip / self.epsilon
         while self.clip / scale > self.epsilon:
             scale = math.nextafter(scale, math.inf)
+        while float(np.float32(self.clip)) / float(np.float32(scale)) > self.epsilon:
+            scale = float(np.nextafter(np.float32(scale), np.float32(np.inf)))
         return scale
 
     @property

@@ -11,7 +11,7 @@ from pgc.mechanisms.clip import clip_l1
 
 @dataclass(frozen=True, kw_only=True)
 class NoPrivacy(Mechanism):
-    """Clip in L1 to C/2 as the Laplace mechanism does, without its noise. `clip` = inf does not clip.
+    """Clip in L1 to C/2 as the Laplace mechanism does, without its noise. `clip` = inf only cuts coordinates at 1e30.
 
     **Guarantee.** None: the aggregator reads the clipped gradient. ε = ∞.
     """

@@ -15,11 +15,11 @@ from pgc.experiments import statistics
 from pgc.experiments.reproduction import paper
 from pgc.experiments.reproduction.plan import Column
 from pgc.experiments.reproduction.readings import CLOSEST, OTHERS, VARIATIONS, Variation, true_epsilon
-from pgc.experiments.reproduction.tables import CONSISTENT
+from pgc.experiments.reproduction.tables import CONSISTENT, comparable
 from pgc.experiments.sweep import Outcome
 
 DECIDES = 0.01
-"""Fisher's p, over all cells of a mechanism together, below which a choice is said to change its success."""
+"""Two-sided p, over all cells of a mechanism together, below which a choice is said to change its success."""
 SETS = ("choose", "report")
 
 
@@ -50,7 +50,7 @@ def _row(variation: Variation, outcomes: Mapping[str, Outcome], submissions: int
                 "interval": statistics.wilson(k, n),
                 "fst_median": float(statistics.median(fst)),
                 "p_paper": p,
-                "consistent": p > CONSISTENT,
+                "consistent": p > CONSISTENT if comparable(submissions) else None,
             }
         )
     changes = {m: _change(fsts["report"], base, m, submissions) for m in variation.touches} if variation.taken else {}
@@ -64,7 +64,7 @@ def _row(variation: Variation, outcomes: Mapping[str, Outcome], submissions: int
         "epsilon_factor": true_epsilon(variation.reading, "laplace", 1.0),
         "distance": {which: _distance(fsts[which], submissions) for which in SETS},
         "success": {m: float(np.mean([c["ours"] for c in cells if c["mechanism"] == m])) for m in ("laplace", "prs", "none")},
-        "consistent": sum(c["consistent"] for c in cells),
+        "consistent": sum(c["consistent"] for c in cells) if comparable(submissions) else None,
         "changes": changes,
         "decides": [m for m, p in changes.items() if p < DECIDES],
         "cells": cells,
@@ -88,7 +88,8 @@ def _distance(fsts: Mapping[tuple[str, float], np.ndarray], submissions: int) ->
 def _change(
     fsts: Mapping[tuple[str, float], np.ndarray], base: Mapping[tuple[str, float], np.ndarray], mechanism: str, submissions: int
 ) -> float:
-    """Fisher's two-sided p that all cells of a mechanism together succeed as often as in the closest reading."""
-    pairs = [[fst for cell, fst in table.items() if cell[0] == mechanism] for table in (fsts, base)]
-    counts = [(sum(statistics.successes(f, submissions) for f in some), sum(map(len, some))) for some in pairs]
-    return statistics.fisher(*counts[0], *counts[1])
+    """Two-sided p that a mechanism succeeds as often, over all ε, as in the closest reading: compared trial by trial."""
+    ours, theirs = (
+        np.sum([fst <= submissions for cell, fst in table.items() if cell[0] == mechanism], axis=0) for table in (fsts, base)
+    )
+    return min(1.0, 2 * min(statistics.paired(ours, theirs), statistics.paired(theirs, ours)))

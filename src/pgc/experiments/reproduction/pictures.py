@@ -18,14 +18,13 @@ from PIL import Image
 
 from pgc.experiments import metrics
 from pgc.experiments.reproduction import paper
-from pgc.experiments.reproduction.plan import COLUMNS, FIGURE_2, Column
+from pgc.experiments.reproduction.plan import FIGURE_2, TITLES, Column
 from pgc.experiments.reproduction.readings import true_epsilon
 
 COLOURS = {"paper": "#222222", "printed": "#1f5fa8", "reward": "#2e7d4f", "closest": "#c8502c"}
 RAMP = {1.0: "#b7d3ea", 2.0: "#6fa9d6", 5.0: "#2f74b5", 10.0: "#123f75", paper.INFINITY: "#222222"}
 """ε from light to dark; no privacy is black."""
-TITLES = {"laplace": "Laplace, |B| = 1", "prs": "PRS, |B| = 100"}
-READINGS = {reading.key: reading.title for reading in COLUMNS}
+PANELS = {"laplace": "Laplace, |B| = 1", "prs": "PRS, |B| = 100"}
 THRESHOLD, BEST = 195.0, 200.0
 Files = dict[str, bytes]
 
@@ -43,7 +42,7 @@ def by_epsilon(cells: Sequence[dict[str, Any]], quantity: str, label: str, note:
         if all("paper_interval" in q for q in theirs.values()):
             low, high = np.array([q["paper_interval"] for q in theirs.values()]).T
             axes.vlines(x, low, high, color=COLOURS["paper"], lw=1)
-        for shift, (key, title) in zip((-0.26, 0.12, 0.28), READINGS.items(), strict=True):
+        for shift, (key, title) in zip((-0.26, 0.12, 0.28), TITLES.items(), strict=True):
             mine = [c for c in rows if c["reading"] == key]
             x = np.array([places[c["epsilon"]] for c in mine]) + shift
             low, high = np.array([c[quantity]["interval"] for c in mine], float).T
@@ -57,7 +56,7 @@ def by_epsilon(cells: Sequence[dict[str, Any]], quantity: str, label: str, note:
             axes.plot(x + 0.08, control, "x", color=COLOURS[key], ms=6, mew=1.5, alpha=0.75, label=f"{title}: control")
         axes.set_xticks(list(places.values()), ["∞" if np.isinf(e) else f"{e:g}" for e in places])
         axes.set(xlabel="ε (nominal)", xlim=(-0.5, len(places) - 0.5))
-        axes.set_title(TITLES[mechanism], loc="left", fontsize=11)
+        axes.set_title(PANELS[mechanism], loc="left", fontsize=11)
         axes.grid(axis="y", alpha=0.25)
         if log:
             axes.set_yscale("log")
@@ -85,7 +84,7 @@ def success_curves(column: Column, note: str) -> Files:
             axes.step(n, ratio, where="post", color=RAMP[epsilon], lw=1.8, label=_epsilon(column, which, epsilon))
         axes.set(xlabel="submissions", ylim=(-0.02, 1.04), xlim=(0, column.submissions))
         _thousands(axes)
-        axes.set_title(TITLES[mechanism], loc="left", fontsize=11)
+        axes.set_title(PANELS[mechanism], loc="left", fontsize=11)
         axes.grid(alpha=0.25)
         axes.legend(fontsize=8, frameon=False, loc="best")
     panels[0].set_ylabel("success ratio")

@@ -15,6 +15,7 @@ from pgc.mechanisms import paper_reduced_dim
 
 COLUMNS = (AS_PRINTED, END_REWARD, CLOSEST)
 """The readings that stand beside the paper."""
+TITLES = {reading.key: reading.title for reading in COLUMNS}
 FIGURE_2 = (("laplace", 1), ("laplace", 100), ("prs", 1), ("prs", 100))
 """(mechanism, |B|) of the panels, at ε = 1."""
 CHOOSING = 1000

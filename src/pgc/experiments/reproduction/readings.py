@@ -54,7 +54,36 @@ CLOSEST = Reading(
 
 def control_of(reading: Reading) -> Reading:
     """Whose controls serve a reading: without a gradient nothing is left of it but the noise and the way to act."""
+    if set(reading.settings) - {"action", "reward", "bootstrap", "reduction"}:
+        raise ValueError(f"the controls of {reading.key} would have to be its own")
     return CLOSEST if reading.settings.get("action") == CLOSEST.settings["action"] else AS_PRINTED
+
+
+IN_WORDS = {
+    "reward": {"step": "1 a step", "end": "−1 / +1 at the end", "failure": "−1 at failure"},
+    "action": {"argmax": "argmax of π", "sampled": "sampled from π"},
+    "bootstrap": {"always": "the network's, always", "zero": "0", "timeout": "the network's, on time-out"},
+    "laplace": {
+        "laplace": "L1 norm to C/2",
+        "laplace-coordinatewise": "coordinates to ±C/2",
+        "laplace-coordinatewise-wide": "coordinates to ±C",
+        "laplace-l2": "L2 norm to C/2",
+    },
+    "initial": {"glorot": "Glorot uniform", "normal": "N(0, 0.1²)", "zeros": "zeros"},
+    "reduction": {"sum": "sum over steps", "mean": "mean over steps"},
+}
+CHOICES = {"reward": "reward", "action": "action", "bootstrap": "V(s_T)", "laplace": "Laplace clip", "none": "clip at ε = ∞",
+           "initial": "initial θ", "reduction": "loss"}  # fmt: skip
+"""The choices that the text leaves open."""
+
+
+def describe(reading: Reading) -> dict[str, str]:
+    """What a reading takes for each choice, in words."""
+    config = reading.config("laplace", 1.0)
+    words = {name: IN_WORDS[name][getattr(config, name)] for name in ("reward", "action", "bootstrap", "initial", "reduction")}
+    words["laplace"] = IN_WORDS["laplace"][reading.laplace]
+    words["none"] = "unclipped" if reading.nonprivate_clip == math.inf else f"L1 norm to C/2, C = {reading.nonprivate_clip:g}"
+    return {name: words[name] for name in CHOICES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,38 +99,29 @@ class Variation:
     """The mechanisms whose cells this choice can change; the others are those of the closest reading."""
 
 
-def _vary(
-    choice: str, taken: str, instead: str, key: str, touches: tuple[str, ...] = ("laplace", "prs", "none"), **how: Any
-) -> Variation:
-    settings = how.pop("settings", {})
-    reading = replace(CLOSEST, key=key, title=f"{choice}: {instead}", settings={**CLOSEST.settings, **settings}, **how)
-    return Variation(choice=choice, taken=taken, instead=instead, reading=reading, touches=touches)
+def _vary(key: str, choice: str, touches: tuple[str, ...] = ("laplace", "prs", "none"), **how: Any) -> Variation:
+    settings = {**CLOSEST.settings, **how.pop("settings", {})}
+    reading = replace(CLOSEST, key=key, settings=settings, **how)
+    taken, instead = describe(CLOSEST)[choice], describe(reading)[choice]
+    reading = replace(reading, title=f"{CHOICES[choice]}: {instead}")
+    return Variation(choice=CHOICES[choice], taken=taken, instead=instead, reading=reading, touches=touches)
 
 
 VARIATIONS = (
-    _vary("reward", "−1 / +1 at the end", "1 a step", "reward-step", settings={"reward": "step"}),
-    _vary("reward", "−1 / +1 at the end", "−1 at failure", "reward-failure", settings={"reward": "failure"}),
-    _vary("action", "sampled from π", "argmax of π", "action-argmax", settings={"action": "argmax"}),
-    _vary("Laplace clip", "coordinates to ±C/2", "L1 norm to C/2 (printed)", "clip-l1", ("laplace",), laplace="laplace"),
-    _vary("Laplace clip", "coordinates to ±C/2", "L2 norm to C/2", "clip-l2", ("laplace",), laplace="laplace-l2"),
-    _vary(
-        "Laplace clip",
-        "coordinates to ±C/2",
-        "coordinates to ±C",
-        "clip-wide",
-        ("laplace",),
-        laplace="laplace-coordinatewise-wide",
-    ),
-    _vary("clip at ε = ∞", "C = 1", "C = 0.01", "none-tight", ("none",), nonprivate_clip=0.01),
-    _vary("clip at ε = ∞", "C = 1", "unclipped", "none-free", ("none",), nonprivate_clip=math.inf),
-    _vary("V(s_T)", "0", "the network's, always", "bootstrap-always", settings={"bootstrap": "always"}),
-    _vary("V(s_T)", "0", "the network's, on time-out", "bootstrap-timeout", settings={"bootstrap": "timeout"}),
-    _vary("initial θ", "Glorot uniform", "N(0, 0.1²)", "initial-normal", settings={"initial": "normal"}),
-    _vary("initial θ", "Glorot uniform", "zeros", "initial-zeros", settings={"initial": "zeros"}),
-    _vary("loss", "sum over steps", "mean over steps", "loss-mean", settings={"reduction": "mean"}),
+    _vary("reward-step", "reward", settings={"reward": "step"}),
+    _vary("reward-failure", "reward", settings={"reward": "failure"}),
+    _vary("action-argmax", "action", settings={"action": "argmax"}),
+    _vary("clip-l1", "laplace", ("laplace",), laplace="laplace"),
+    _vary("clip-l2", "laplace", ("laplace",), laplace="laplace-l2"),
+    _vary("clip-wide", "laplace", ("laplace",), laplace="laplace-coordinatewise-wide"),
+    _vary("none-tight", "none", ("none",), nonprivate_clip=0.01),
+    _vary("none-free", "none", ("none",), nonprivate_clip=math.inf),
+    _vary("bootstrap-always", "bootstrap", settings={"bootstrap": "always"}),
+    _vary("bootstrap-timeout", "bootstrap", settings={"bootstrap": "timeout"}),
+    _vary("initial-normal", "initial", settings={"initial": "normal"}),
+    _vary("initial-zeros", "initial", settings={"initial": "zeros"}),
+    _vary("loss-mean", "reduction", settings={"reduction": "mean"}),
 )
-
-
 OTHERS = tuple(
     Variation(choice="other readings", taken="several choices", instead=reading.title, reading=reading)
     for reading in (AS_PRINTED, END_REWARD)

@@ -12,6 +12,7 @@ from pgc.experiments.reproduction import paper
 from pgc.experiments.reproduction.claims import WORDS
 from pgc.experiments.reproduction.pictures import Files
 from pgc.experiments.reproduction.plan import COLUMNS
+from pgc.experiments.reproduction.readings import CHOICES, describe
 from pgc.experiments.reproduction.wording import FORMS
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -25,7 +26,6 @@ def render(template: str, summary: Mapping[str, Any], figures: Mapping[str, File
     environment.globals |= FORMS
     images = {name: "data:image/png;base64," + base64.b64encode(files["png"]).decode() for name, files in figures.items()}
     by = {(c["reading"], c["mechanism"], c["epsilon"]): c for c in summary.get("cells", [])}
-    page: str = environment.get_template(template).render(
-        s=summary, by=by, images=images, paper=paper, words=WORDS, columns=COLUMNS
-    )
+    known = {"paper": paper, "words": WORDS, "columns": COLUMNS, "choices": CHOICES, "describe": describe}
+    page: str = environment.get_template(template).render(s=summary, by=by, images=images, **known)
     return page

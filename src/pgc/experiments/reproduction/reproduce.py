@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
 import yaml
 
-from pgc import __version__
 from pgc.errors import Interrupted, PgcError
 from pgc.experiments import sweep
 from pgc.experiments.folder import Folder, new_path
@@ -58,7 +53,8 @@ class Settings:
     def note(self) -> str:
         """What is written on every figure."""
         ran = f"{self.trials} trials a cell, {self.submissions:,} submissions, seed {self.seed}"
-        if self.submissions == paper.SUBMISSIONS and (self.readings or self.trials >= paper.TRIALS):
+        usual = READING_TRIALS if self.readings else paper.TRIALS
+        if self.submissions >= paper.SUBMISSIONS and self.trials >= usual:
             return ran
         return f"QUICK LOOK, not the paper's {paper.TRIALS} trials of {paper.SUBMISSIONS:,} submissions: {ran}"
 
@@ -76,6 +72,8 @@ def reproduce(
 ) -> Folder:
     """Run the paper's evaluation (or, with `readings`, its open choices) and return the folder with the report in it."""
     if resume is not None:
+        if (trials, submissions, seed, quick, readings, out) != (None, None, 0, False, False, None):
+            raise PgcError("resume takes every setting from the folder itself; give nothing else")
         folder, settings = Folder(Path(resume)), _read(Path(resume))
     else:
         usual_trials = READING_TRIALS if readings else QUICK_TRIALS if quick else paper.TRIALS
@@ -99,7 +97,9 @@ def reproduce(
         if settings.readings:
             _write_readings(folder, settings, outcomes)
         else:
-            _write_main(folder, settings, outcomes, cells)
+            _write_main(folder, settings, outcomes)
+        statements = {c.name: privacy_statement(build(c.config)) for c in cells if not c.config.control}
+        folder.write_json("privacy.json", {"cells": statements})
     return folder
 
 
@@ -110,7 +110,10 @@ def _cells(settings: Settings) -> list[Cell]:
         raise PgcError(f"submissions must be at least 100, not {settings.submissions}")
     if not 0 <= settings.seed < 2**32 - CHOOSING:
         raise PgcError(f"seed must be between 0 and {2**32 - CHOOSING - 1}, not {settings.seed}")
-    return (reading_cells if settings.readings else main_cells)(settings.size)
+    cells = (reading_cells if settings.readings else main_cells)(settings.size)
+    for cell in cells:
+        build(cell.config)
+    return cells
 
 
 def _read(path: Path) -> Settings:
@@ -120,7 +123,7 @@ def _read(path: Path) -> Settings:
         raise PgcError(f"{path} is not a folder that pgc reproduce made; name one to --resume") from None
 
 
-def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome], cells: list[Cell]) -> None:
+def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome]) -> None:
     columns = [Column(reading, outcomes, settings.submissions) for reading in COLUMNS]
     rows = [tables.cell(column, mechanism, epsilon) for column in columns for mechanism, epsilon in paper.CELLS]
     note = settings.note
@@ -145,8 +148,6 @@ def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outco
             **{f"figure3-{column.reading.key}": meaning.ratios(column) for column in columns},
         },
     }
-    statements = {c.name: privacy_statement(build(c.config)) for c in cells if not c.config.control}
-    folder.write_json("privacy.json", {"cells": statements})
     _finish(folder, "report.html.jinja", summary, figures)
 
 
@@ -174,30 +175,8 @@ def _facts(folder: Folder, settings: Settings) -> dict[str, Any]:
     """What was run, on what, and how long it took."""
     return {
         "command": settings.command,
-        "version": __version__,
         **asdict(settings),
         "figure_trials": settings.size.whole,
         "note": settings.note,
-        "machine": machine(),
-        "seconds": round(sweep.seconds(folder), 1),
-        "folder": str(folder.path),
+        **sweep.facts(folder),
     }
-
-
-def machine() -> dict[str, Any]:
-    """What decides the last bits of a run, and its speed."""
-    return {
-        "backend": jax.default_backend(),
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "jaxlib": version("jaxlib"),
-    }
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

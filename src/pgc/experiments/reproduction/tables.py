@@ -92,7 +92,7 @@ def _auc(fst: np.ndarray, control: np.ndarray, submissions: int) -> dict[str, An
 
 
 def _relative_auc(column: Column, fst: np.ndarray, control: np.ndarray, mechanism: str, epsilon: float) -> dict[str, Any]:
-    """Table 3, relative to the same reading at ε = ∞. Consistent as in Table 1."""
+    """Table 3, relative to the same reading at ε = ∞; undefined where that does not succeed. Consistent as in Table 1."""
     base, relative = column.fst("none", paper.INFINITY), statistics.relative_auc(column.submissions)
     theirs = paper.RELATIVE_AUC[mechanism][epsilon]
     if mechanism == "none":  # 1 by definition
@@ -103,7 +103,7 @@ def _relative_auc(column: Column, fst: np.ndarray, control: np.ndarray, mechanis
         "ours": float(relative(fst, base)),
         "interval": statistics.bootstrap(relative, fst, base),
         "prediction": (low, high),
-        "consistent": low <= theirs <= high if comparable(column.submissions) else None,
+        "consistent": low <= theirs <= high if comparable(column.submissions) and not np.isnan(low) else None,
         "control": float(relative(control, base)),
     }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from pgc.progress import duration
+
 
 def count(value: float | None) -> str:
     """A first success time."""
@@ -23,11 +25,6 @@ def p_value(value: float) -> str:
 def epsilon(value: float) -> str:
     """ε."""
     return "∞" if math.isinf(value) else f"{value:g}"
-
-
-def duration(seconds: float) -> str:
-    """How long it took."""
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 FORMS = {"count": count, "share": share, "p": p_value, "epsilon": epsilon, "duration": duration}
