@@ -11,6 +11,7 @@ from pgc.errors import BudgetSpent, PgcError, require
 
 if TYPE_CHECKING:
     from pgc.config import PRESETS, TrainConfig, configure
+    from pgc.experiments.reproduction.reproduce import reproduce
     from pgc.experiments.runs import Run
     from pgc.experiments.scoring import compare, evaluate
     from pgc.experiments.training import train
@@ -22,6 +23,7 @@ _LAZY = {
     "TrainConfig": "pgc.config",
     "configure": "pgc.config",
     "Run": "pgc.experiments.runs",
+    "reproduce": "pgc.experiments.reproduction.reproduce",
     "train": "pgc.experiments.training",
     "evaluate": "pgc.experiments.scoring",
     "compare": "pgc.experiments.scoring",
@@ -34,4 +36,4 @@ def __getattr__(name: str) -> Any:
     return getattr(require(_LAZY[name], "train"), name)
 
 
-__all__ = ["PRESETS", "BudgetSpent", "PgcError", "Run", "TrainConfig", "compare", "configure", "evaluate", "train"]
+__all__ = ["PRESETS", "BudgetSpent", "PgcError", "Run", "TrainConfig", "compare", "configure", "evaluate", "reproduce", "train"]

@@ -209,11 +209,9 @@ def reproduce(given: list[str]) -> int:
     require("jinja2", "report")  # before an hour of work, not after
     with Watch(quiet=args.json) as progress:
         folder = run(**{f.name: getattr(args, f.name) for f in fields(args) if f.name != "json"}, progress=progress)
-    text = (folder.path / "summary.json").read_text(encoding="utf-8")
     if args.json:
-        print(text, end="")
-        return 0
-    for paragraph in json_.loads(text)["meaning"].values():
+        return _print_json(folder.summary)
+    for paragraph in folder.summary["meaning"].values():
         print(f"{paragraph}\n")
     print(folder.path / "report.html")
     print(folder.path)

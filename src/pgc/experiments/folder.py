@@ -50,6 +50,15 @@ class Folder:
         finally:
             os.close(handle)
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The numbers that were left here; infinite values are None."""
+        try:
+            loaded: dict[str, Any] = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise PgcError(f"{self.path} has no summary yet; continue what made it with --resume {self.path}") from None
+        return loaded
+
     def write(self, name: str, data: bytes) -> None:
         """A whole file or nothing."""
         temporary = self.path / (name + ".tmp")

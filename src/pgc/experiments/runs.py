@@ -74,12 +74,9 @@ class Run(Folder):
     @property
     def summary(self) -> dict[str, Any]:
         """The numbers of a complete run; infinite values are None."""
-        try:
-            loaded: dict[str, Any] = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
-            if "fst" not in loaded:
-                raise ValueError
-        except (OSError, ValueError):
-            raise PgcError(f"{self.path} has no summary yet; finish it with: pgc train --resume {self.path}") from None
+        loaded = super().summary
+        if "fst" not in loaded:
+            raise PgcError(f"{self.path / 'summary.json'} is not that of a run; was it made by pgc train?")
         return loaded
 
     def policies(self) -> dict[str, np.ndarray]:
