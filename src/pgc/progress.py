@@ -34,9 +34,9 @@ class Watch:
 
     def _show(self, done: float, total: float, words: str) -> None:
         now = time.monotonic()
-        if self._first is None:
+        if self._first is None and done:
             self._first, self._began = done, now
-        if done > self._first:  # not before there is something to judge by
+        if self._first is not None and done > self._first:  # not before there is something to judge by
             words += f"  {duration((now - self._began) * (total - done) / (done - self._first))} left"
         if not sys.stderr.isatty():
             if now - self._said > EVERY or done >= total:

@@ -1,5 +1,6 @@
 """`pgc reproduce`: the verdicts on made-up trials whose answer is known, the plan, and the committed numbers run again."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy import stats
 
 from pgc.experiments import sweep
 from pgc.experiments.folder import Folder
+from pgc.experiments.machine import EXACT, machine
 from pgc.experiments.reproduction import choices, claims, meaning, paper, plan, tables
 from pgc.experiments.reproduction.plan import Column, Size, cell_name, main_cells, reading_cells
 from pgc.experiments.reproduction.readings import AS_PRINTED, CLOSEST, END_REWARD, OTHERS, VARIATIONS, control_of, true_epsilon
@@ -52,7 +54,7 @@ def test_trials_like_the_papers_are_consistent_and_learn():
         assert row["fst_median"]["consistent"] and row["final_score"]["p_control"] < 1e-6
     verdict = meaning.verdict(rows, "closest")
     assert verdict.pop("distance") == pytest.approx(0, abs=1e-9)
-    assert verdict == {"cells": 8, "consistent": 8, "inconsistent": [], "learn": 8, "honest": False}
+    assert verdict == {"cells": 8, "consistent": 8, "inconsistent": [], "learn": 8, "harmed": 0, "honest": False}
 
 
 def test_trials_unlike_the_papers_differ_and_a_control_that_succeeds_as_often_means_no_learning():
@@ -65,7 +67,9 @@ def test_trials_unlike_the_papers_differ_and_a_control_that_succeeds_as_often_me
         row["success_ratio"]["p_paper"] == pytest.approx(stats.fisher_exact(table).pvalue)
         and row["success_ratio"]["p_paper"] < 0.05
     )
-    assert not row["success_ratio"]["consistent"] and not row["success_ratio"]["learns"]
+    assert not row["success_ratio"]["consistent"] and not row["success_ratio"]["learns"] and not row["success_ratio"]["harmed"]
+    worse = {name: outcome(5, 9000), cell_name(CLOSEST, "prs", 5.0, control=True): same}
+    assert tables.cell(column(change=worse.items()), "prs", 5.0)["success_ratio"]["harmed"]
     rows = [tables.cell(look, m, e) for m, e in paper.CELLS]
     verdict = meaning.verdict(rows, "closest")
     assert verdict["consistent"] == verdict["learn"] == 7 and "PRS at ε = 5: 50 of 100" in verdict["inconsistent"][0]
@@ -230,3 +234,21 @@ def test_a_control_is_shared_only_where_nothing_but_the_loss_differs():
         if "initial" in variation.reading.settings:
             with pytest.raises(ValueError, match="its own"):
                 control_of(variation.reading)
+
+
+def test_a_slice_of_the_committed_run_comes_out_as_committed(tmp_path):
+    """The closest reading without privacy: 32 trials up to 1,600 submissions. Exact on the machine type that made the committed
+    run; elsewhere last bits differ and flip actions, so there success times must agree by Kolmogorov-Smirnov at level .001."""
+    committed = json.loads(COMMITTED.read_text(encoding="utf-8"))
+    (row,) = [c for c in committed["cells"] if c["reading"] == "closest" and c["mechanism"] == "none"]
+    theirs = np.array([np.inf if f is None else f for f in row["fst"]])[:32]
+    until, window = 1600, 10
+    config = CLOSEST.config("none", np.inf, trials=len(theirs), submissions=until, seed=committed["seed"])
+    ours = sweep.run([Cell(name="slice", config=config, whole=1)], Folder(tmp_path))["slice"].fst
+    theirs = np.where(theirs > until - window + 1, np.inf, theirs)
+    assert np.isfinite(theirs).sum() > 5
+    if all(committed["machine"][key] == machine()[key] for key in EXACT):
+        assert np.array_equal(ours, theirs)
+    both = [np.minimum(f, until) for f in (ours, theirs)]
+    assert stats.ks_2samp(*both).pvalue > 0.001
+    assert stats.ks_2samp(both[0], both[1] * 0.8).pvalue < 0.001  # a fifth earlier would be noticed

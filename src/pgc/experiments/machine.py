@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from importlib.metadata import version
@@ -12,19 +13,24 @@ import jax
 
 
 def machine() -> dict[str, Any]:
-    """Runs of one seed are bit for bit the same where `backend`, `cpu` and `jaxlib` are."""
+    """Runs of one seed are bit for bit the same where the `EXACT` of these are."""
     return {
         "backend": jax.default_backend(),
-        "cpu": _cpu(),
+        "cpu": _cpu("model name") or platform.processor() or platform.machine(),
+        "cpu_features": hashlib.sha256(_cpu("flags").encode()).hexdigest()[:12],
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "jaxlib": version("jaxlib"),
     }
 
 
-def _cpu() -> str:
+EXACT = ("backend", "cpu", "cpu_features", "jaxlib")
+
+
+def _cpu(field: str) -> str:
+    """What Linux says of the processor; nothing elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+        return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), "")
+    except OSError:
+        return ""

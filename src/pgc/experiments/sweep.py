@@ -154,6 +154,8 @@ def run(
     if (folder.path / OUTCOMES).exists():
         (folder.path / CHECKPOINT).unlink(missing_ok=True)
         return read_outcomes(folder, cells)
+    if progress:
+        progress(0, 1, "compiling")
     batches = _batches(cells)
     began = written = time.monotonic()
     if (folder.path / CHECKPOINT).exists():

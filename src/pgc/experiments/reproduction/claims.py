@@ -129,7 +129,7 @@ def buffering(column: Column, mechanism: str, *, helps: bool) -> Part:
 def _always(column: Column) -> Part:
     fst = column.fst("none", paper.INFINITY)
     k, n = statistics.successes(fst, column.submissions), len(fst)
-    return Part(f"{k} of {n}", None, statistics.fisher(paper.TRIALS, paper.TRIALS, k, n, "greater"))
+    return Part(f"{k} of {n}", None if k == n else 1.0, statistics.fisher(paper.TRIALS, paper.TRIALS, k, n, "greater"))
 
 
 CLAIMS = (

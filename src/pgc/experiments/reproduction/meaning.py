@@ -32,6 +32,7 @@ def verdict(cells: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
         "distance": float(np.mean([abs(c["success_ratio"]["ours"] - c["success_ratio"]["paper"]) for c in mine])),
         "inconsistent": [f"{_cell(c)}: {_why(c)}" for c in away],
         "learn": sum(c["success_ratio"]["learns"] for c in private),
+        "harmed": sum(c["success_ratio"]["harmed"] for c in private),
         "honest": all(c["true_epsilon"] <= c["epsilon"] for c in private),
     }
 
@@ -45,6 +46,7 @@ def success(cells: Sequence[dict[str, Any]]) -> str:
         low, high = min(q["ours"] for q in private), max(q["ours"] for q in private)
         text = f"{_start(title)}: success ratios of {low:.2f} to {high:.2f}, where the paper has .80 to 1.00; {v['learn']} of "
         text += f"{v['cells']} private cells succeed more often than the same noise around a zero gradient"
+        text += f" ({v['harmed']} succeed less often)" if v["harmed"] else ""
         text += "." if v["consistent"] is None else f", and {v['consistent']} are consistent with the paper."
         if 0 < len(v["inconsistent"]) <= FEW:
             text += f" Not consistent: {'; '.join(v['inconsistent'])}."

@@ -26,6 +26,8 @@ RAMP = {1.0: "#b7d3ea", 2.0: "#6fa9d6", 5.0: "#2f74b5", 10.0: "#123f75", paper.I
 """ε from light to dark; no privacy is black."""
 PANELS = {"laplace": "Laplace, |B| = 1", "prs": "PRS, |B| = 100"}
 THRESHOLD, BEST = 195.0, 200.0
+SINGLE_TRIALS = 10
+"""Of these a learning curve shows each on its own."""
 Files = dict[str, bytes]
 
 
@@ -43,7 +45,9 @@ def by_epsilon(cells: Sequence[dict[str, Any]], quantity: str, label: str, note:
             low, high = np.array([q["paper_interval"] for q in theirs.values()]).T
             axes.vlines(x, low, high, color=COLOURS["paper"], lw=1)
         for shift, (key, title) in zip((-0.26, 0.12, 0.28), TITLES.items(), strict=True):
-            mine = [c for c in rows if c["reading"] == key]
+            mine = [c for c in rows if c["reading"] == key and _defined(c[quantity])]
+            if not mine:
+                continue
             x = np.array([places[c["epsilon"]] for c in mine]) + shift
             low, high = np.array([c[quantity]["interval"] for c in mine], float).T
             middle = np.array([c[quantity]["ours"] for c in mine], float)
@@ -81,14 +85,16 @@ def success_curves(column: Column, note: str) -> Files:
         for epsilon in (*paper.EPSILONS, paper.INFINITY):
             which = "none" if np.isinf(epsilon) else mechanism
             ratio = metrics.success_ratio(column.fst(which, epsilon), n)
-            axes.step(n, ratio, where="post", color=RAMP[epsilon], lw=1.8, label=_epsilon(column, which, epsilon))
+            label = "ε = ∞" if np.isinf(epsilon) else f"ε = {epsilon:g}"
+            axes.step(n, ratio, where="post", color=RAMP[epsilon], lw=1.8, label=label)
         axes.set(xlabel="submissions", ylim=(-0.02, 1.04), xlim=(0, column.submissions))
         _thousands(axes)
-        axes.set_title(PANELS[mechanism], loc="left", fontsize=11)
+        factor = true_epsilon(column.reading, mechanism, 1.0)
+        title = PANELS[mechanism] + (f" (truly {factor:g}·ε)" if factor > 1 else "")
+        axes.set_title(f"{column.reading.title}: {title}", loc="left", fontsize=11)
         axes.grid(alpha=0.25)
-        axes.legend(fontsize=8, frameon=False, loc="best")
     panels[0].set_ylabel("success ratio")
-    figure.suptitle(f"Figure 3, {column.reading.title}", x=0.01, ha="left", fontsize=11)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=6, fontsize=8.5, frameon=False)
     return _files(figure, note)
 
 
@@ -98,7 +104,7 @@ def learning_curves(column: Column, note: str) -> Files:
     for axes, (mechanism, size) in zip(panels.flat, FIGURE_2, strict=True):
         outcome = column(mechanism, 1.0, buffer_size=size)
         colour = COLOURS[column.reading.key]
-        axes.plot(outcome.n, outcome.curve[:20].T, color=colour, lw=0.4, alpha=0.2, rasterized=True)
+        axes.plot(outcome.n, outcome.curve[:SINGLE_TRIALS].T, color=colour, lw=0.4, alpha=0.2, rasterized=True)
         low, middle, high = np.nanquantile(outcome.curve, [0.25, 0.5, 0.75], axis=0)
         axes.fill_between(outcome.n, low, high, color=colour, alpha=0.25, lw=0)
         axes.plot(outcome.n, middle, color=colour, lw=1.5)
@@ -145,6 +151,11 @@ def _epsilon(column: Column, mechanism: str, epsilon: float) -> str:
     return f"ε = {nominal}" + ("" if true <= epsilon else f" (truly {true:g})")
 
 
+def _defined(quantity: dict[str, Any]) -> bool:
+    """A relative AUC is not, where the run without privacy fails."""
+    return not np.isnan(quantity.get("prediction", (0.0,))[0])
+
+
 def _thousands(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -154,10 +165,10 @@ def _files(figure: Figure, note: str) -> Files:
     colour = "#b3261e" if note.startswith("QUICK") else "#777777"
     figure.text(0.995, -0.015, note, ha="right", va="top", fontsize=7.5, color=colour)
     png, small, svg = io.BytesIO(), io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=120, bbox_inches="tight")
+    figure.savefig(png, format="png", dpi=110, bbox_inches="tight")
     figure.savefig(svg, format="svg", dpi=120, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
-    Image.open(png).convert("RGB").quantize(128).save(
+    Image.open(png).convert("RGB").quantize(64).save(
         small, format="PNG", optimize=True
     )  # a third of the size, to the eye the same
     return {"png": small.getvalue(), "svg": svg.getvalue()}

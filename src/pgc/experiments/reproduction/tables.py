@@ -14,7 +14,8 @@ from pgc.experiments.reproduction.readings import SIZES, true_epsilon
 CONSISTENT = 0.05
 """Fisher's p of our successes against the paper's 20, above which the two are called consistent."""
 LEARNS = 0.01
-"""Fisher's one-sided p of our successes against those of the control, below which a cell is said to learn."""
+"""Fisher's one-sided p of our successes against those of the control, below which a cell is said to learn; and of the control's
+against ours, below which the gradient is said to do harm."""
 
 
 def cell(column: Column, mechanism: str, epsilon: float) -> dict[str, Any]:
@@ -62,6 +63,7 @@ def success_ratio(fst: np.ndarray, control: np.ndarray, submissions: int, mechan
         "control_interval": statistics.wilson(c, m),
         "p_control": p_control,
         "learns": p_control < LEARNS,
+        "harmed": statistics.fisher(c, m, k, n, "greater") < LEARNS,
     }
 
 
