@@ -21,7 +21,7 @@ def greedy_scores(
     """Mean scores (policies, ψs) of greedy play, `episodes` each. All policies start from the same states."""
     stacked = jax.tree.map(lambda *values: np.repeat(np.asarray(values, np.float32), episodes), *psis)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2**32 - 1), len(psis) * episodes)
-    out = []
+    out = [np.empty((0, len(psis)))]
     for first in range(0, len(thetas), POLICIES_AT_ONCE):
         some = thetas[first : first + POLICIES_AT_ONCE]
         padded = np.zeros((POLICIES_AT_ONCE, policy.dim), np.float32)  # one shape, one compilation

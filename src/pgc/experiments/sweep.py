@@ -100,26 +100,33 @@ class Batch:
 
     def outcomes(self) -> dict[str, Outcome]:
         """By the names of the cells."""
-        theta, average = self.simulation.collected("theta"), self.simulation.collected("average")
-        made = {}
-        for i, (cell, problem) in enumerate(zip(self.cells, self.problems, strict=True)):
-            mine = slice(self.first[i], self.first[i + 1])
-            training, first = problem.training, slice(self.first[i], self.first[i] + _whole(cell))
-            settings = {"episodes": cell.config.eval_episodes, "seed": cell.config.seed}
-            psis = training.population.grid()
-            final, averaged = (
-                greedy_scores(training.world, training.policy, thetas, psis, **settings).mean(axis=1)
-                for thetas in (theta[first], average[first])
-            )
-            made[cell.name] = Outcome(
-                fst=self.tracker.fst[mine].copy(),
+        scores = self._greedy_scores()
+        return {
+            cell.name: Outcome(
+                fst=self.tracker.fst[first:last].copy(),
                 curve=self.samplers[i].curve,
                 n=self.samplers[i].n,
-                final=final,
-                averaged=averaged,
-                steps=self.steps[mine],
-                received=self.received[mine],
+                final=scores["theta"][first : first + _whole(cell)],
+                averaged=scores["average"][first : first + _whole(cell)],
+                steps=self.steps[first:last],
+                received=self.received[first:last],
             )
+            for i, (cell, first, last) in enumerate(zip(self.cells, self.first, self.first[1:], strict=False))
+        }
+
+    def _greedy_scores(self) -> dict[str, np.ndarray]:
+        """Mean over every ψ of the final and of the averaged θ, for the trials that ran to the end; NaN for the others."""
+        training = self.problems[0].training  # world, policy and population are part of the program
+        made = {}
+        for name in ("theta", "average"):
+            thetas, scores = self.simulation.collected(name), np.full(len(self.stops), np.nan)
+            for setting in {(cell.config.eval_episodes, cell.config.seed) for cell in self.cells}:
+                like = [(cell.config.eval_episodes, cell.config.seed) == setting for cell in self.cells]
+                which = np.repeat(like, np.diff(self.first)) & ~self.stops
+                psis, (episodes, seed) = training.population.grid(), setting
+                found = greedy_scores(training.world, training.policy, thetas[which], psis, episodes=episodes, seed=seed)
+                scores[which] = found.mean(axis=1)
+            made[name] = scores
         return made
 
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -176,7 +183,7 @@ def run(
     outcomes = {name: outcome for batch in batches for name, outcome in batch.outcomes().items()}
     outcomes = {cell.name: outcomes[cell.name] for cell in cells}
     arrays = {f"{name}:{key}": value for name, outcome in outcomes.items() for key, value in vars(outcome).items()}
-    facts = {"seconds": time.monotonic() - began, "machine": machine(), "version": __version__}
+    facts = {"seconds": round(time.monotonic() - began, 1), "machine": machine(), "version": __version__}
     folder.write_arrays(OUTCOMES, arrays, {"cells": _fingerprint(cells), "facts": json.dumps(facts)})
     (folder.path / CHECKPOINT).unlink(missing_ok=True)
     return outcomes

@@ -19,7 +19,7 @@ from pgc.experiments.sweep import Cell, Outcome
 from pgc.problem import build
 from pgc.progress import Progress, stop_signals
 
-QUICK_TRIALS, QUICK_SUBMISSIONS = 8, 3000
+QUICK_TRIALS, QUICK_SUBMISSIONS = 6, 2000
 READING_TRIALS = 10
 """Of each of the two sets of trials on which readings are compared."""
 FIGURE_TRIALS = 20
@@ -39,7 +39,7 @@ class Settings:
     @property
     def size(self) -> Size:
         """What is run of each cell. Readings are judged by success alone, so that their trials stop there."""
-        whole = 1 if self.readings else min(self.trials, FIGURE_TRIALS)
+        whole = 0 if self.readings else min(self.trials, FIGURE_TRIALS)
         return Size(trials=self.trials, submissions=self.submissions, seed=self.seed, whole=whole)
 
     @property
