@@ -85,11 +85,11 @@ def reproduce(
             readings=readings,
             quick=quick,
         )
-        _cells(settings)  # refuses what cannot be run before anything is made
         folder = Folder(Path(out) if out is not None else new_path("readings" if readings else "reproduce"))
+    cells = _cells(settings)  # refuses what cannot be run before anything is made
+    if resume is None:
         folder.make(folder.path, "figures")
         folder.write("config.yaml", yaml.safe_dump(asdict(settings), sort_keys=False).encode())
-    cells = _cells(settings)
     with folder.locked(), stop_signals() as stop_asked:
         outcomes = sweep.run(cells, folder, progress=progress, stop_asked=stop_asked)
         if outcomes is None:
