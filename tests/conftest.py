@@ -11,6 +11,7 @@ from pgc.agent import LocalTraining
 from pgc.aggregator import Aggregator
 from pgc.mechanisms import make_mechanism
 from pgc.policies import ActorCritic, LossOptions
+from pgc.policies.actions import Categorical
 from pgc.worlds import CartPole, Population
 
 
@@ -30,7 +31,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(skip)
 
 
-PAPER_NET = ActorCritic(observation_dim=4, num_actions=2)
+PAPER_NET = ActorCritic(observation_dim=4, actions=Categorical(2))
 
 
 @pytest.fixture
@@ -58,4 +59,4 @@ def make_training(mechanism: str = "laplace", epsilon: float = 1.0, clip: float 
 
 
 def make_aggregator(learning_rate: float = 0.5, buffer_size: int = 1, **settings) -> Aggregator:
-    return Aggregator(optimizer=optax.sgd(learning_rate), buffer_size=buffer_size, **settings)
+    return Aggregator(optimizer=optax.sgd(1.0), learning_rate=learning_rate, buffer_size=buffer_size, **settings)

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pgc.agent import Agent, address, draw_psi, play_episode
+from pgc.agent import Agent, Offer, address, draw_psi, play_episode
 from pgc.config import configure
 from pgc.errors import BudgetSpent
 from pgc.mechanisms import make_mechanism
@@ -20,10 +20,10 @@ def test_after_its_t_submissions_an_agent_refuses(submissions):
     training = make_training(submissions=submissions)
     agent = Agent(training, address(training, SEED, 0, 0, 1))
     for i in range(submissions):
-        agent.answer(jnp.zeros(112), 0, address(training, SEED, 0, i, 1))
+        agent.answer(Offer(jnp.zeros(112), None), 0, address(training, SEED, 0, i, 1))
     assert agent.spent
     with pytest.raises(BudgetSpent, match="spent its budget"):
-        agent.answer(jnp.zeros(112), 0, address(training, SEED, 0, submissions, 1))
+        agent.answer(Offer(jnp.zeros(112), None), 0, address(training, SEED, 0, submissions, 1))
 
 
 def test_an_agent_keeps_its_psi_over_all_its_submissions():
@@ -43,10 +43,10 @@ def test_without_noise_the_report_is_the_clipped_gradient_of_the_episode():
     training = make_training("none", np.inf, clip=0.5)
     theta = PAPER_NET.init(jax.random.key(3))
     at = address(training, SEED, 0, 0, 1)
-    sent = Agent(training, at).answer(theta, 450, at)
+    sent = Agent(training, at).answer(Offer(theta, None), 450, at)
     psi = draw_psi(at, training.population)
     episode = jax.jit(lambda t: play_episode(training, t, psi, at, 0, 0, 0.25, True))(theta)
-    g = np.asarray(jax.jit(lambda t: gradient(t, [episode], PAPER_NET, training.loss, 195.0))(theta))
+    g = np.asarray(jax.jit(lambda t: gradient(t, [episode], PAPER_NET, training.loss, training.world))(theta))
     assert np.abs(g).sum() > 0.25
     np.testing.assert_allclose(sent.report, g / (np.abs(g).sum() / 0.25), rtol=1e-4, atol=1e-7)
     assert float(sent.score) == int(sent.ticks) == int(episode.length)
@@ -57,7 +57,7 @@ def test_the_control_reports_noise_alone():
     for seed in (jnp.zeros(112), PAPER_NET.init(jax.random.key(1))):
         training = make_training(control=True)
         at = address(training, SEED, 0, 0, 1)
-        at_zero.append(np.asarray(Agent(training, at).answer(seed, 0, at).report))
+        at_zero.append(np.asarray(Agent(training, at).answer(Offer(seed, None), 0, at).report))
     assert np.array_equal(*at_zero) and at_zero[0].any()
 
 

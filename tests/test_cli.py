@@ -31,7 +31,7 @@ KEYS = {
 def finished(tmp_path_factory) -> Path:
     """One small finished run that several tests look at."""
     path = tmp_path_factory.mktemp("runs") / "prs"
-    assert main(["train", *SMALL, "--score-epsilon", "0.25", "--out", str(path)]) == 0
+    assert main(["train", *SMALL, "--score-epsilon", "0.25", "--buffer-size", "50", "--out", str(path)]) == 0
     return path
 
 
@@ -72,7 +72,7 @@ def test_a_run_leaves_everything_the_readme_says(finished):
     }  # fmt: skip
     summary = json.loads((finished / "summary.json").read_text())
     assert set(summary) >= KEYS
-    assert (summary["mechanism"], summary["epsilon"], summary["trials"], summary["received"]) == ("prs", 1.0, 2, 240)
+    assert (summary["mechanism"], summary["epsilon"], summary["trials"], summary["received"]) == ("index", 1.0, 2, 240)
     assert summary["epsilon_gradient"] == 0.75 and summary["epsilon_score"] == 0.25
     assert summary["unused_reports"] == 2 * (120 % 50)
     privacy = json.loads((finished / "privacy.json").read_text())
@@ -187,7 +187,7 @@ def test_two_processes_cannot_work_on_one_run(free, tmp_path, capsys):
 
 def test_no_output_states_an_epsilon_that_does_not_hold(capsys, tmp_path):
     path = tmp_path / "r"
-    assert main(["train", *SMALL, "--mechanism", "laplace-coordinatewise", "--out", str(path)]) == 0
+    assert main(["train", *SMALL, "--mechanism", "laplace-coordinatewise", "--subspace", "full", "--out", str(path)]) == 0
     said = capsys.readouterr()
     assert "ε = 112 (not 1)" in said.err and "112" in said.out
     privacy = json.loads((path / "privacy.json").read_text())
@@ -221,7 +221,11 @@ def wait_for(path: Path, seconds: float = 90) -> None:
         (["--epsilon", "0"], "epsilon must be greater than 0"),
         (["--epsilon", "nan"], "epsilon is not a number"),
         (["--clip", "0"], "clip must be between"),
-        (["--reduced-dim", "113"], "between 1 and d = 112"),
+        (["--mechanism", "prs", "--reduced-dim", "113"], "between 1 and d = 4"),
+        (["--estimator", "evolution", "--local-episodes", "1"], "at least 2 of them"),
+        (["--lift", "--mechanism", "laplace"], "report a direction"),
+        (["--code-size", "100000"], "two bytes"),
+        (["--mechanism", "no.such:Thing"], "MODULE:CLASS"),
         (["--buffer-size", "0"], "buffer_size must be at least 1"),
         (["--mechanism", "gauss"], "choose one of: none, laplace, prs"),
         (["--world", "chess"], "choose one of: cartpole"),

@@ -38,7 +38,7 @@ def test_the_papers_preset_is_the_paper():
 def test_epsilon_is_the_truth():
     honest = build(TrainConfig(mechanism="laplace", epsilon=2.0, submissions_per_agent=4))
     assert honest.epsilon == pytest.approx(2.0) and honest.training.mechanism.epsilon == pytest.approx(0.5)
-    not_ldp = build(TrainConfig(mechanism="laplace-coordinatewise", epsilon=2.0))
+    not_ldp = build(TrainConfig(mechanism="laplace-coordinatewise", epsilon=2.0, subspace="full"))
     assert not_ldp.epsilon == pytest.approx(224.0)
 
 
@@ -52,7 +52,7 @@ def test_epsilon_is_the_truth():
         (dict(clip=-1.0), "clip must be between"),
         (dict(clip=math.inf), "clip must be between"),
         (dict(mechanism="gauss"), "unknown mechanism 'gauss'"),
-        (dict(mechanism="prs", reduced_dim=113), "between 1 and d = 112"),
+        (dict(mechanism="prs", reduced_dim=113, subspace="full"), "between 1 and d = 112"),
         (dict(buffer_size=0), "buffer_size must be at least 1"),
         (dict(world="chess"), "unknown world 'chess'"),
         (dict(population=("gravitation=9",)), "FIELD one of gravity"),

@@ -1,4 +1,4 @@
-"""Steps 2 and 3: one private agent. θ in, report out; the only door through which anything leaves.
+"""Steps 2 and 3: one private agent. An offer (θ) in, report out; the only door through which anything leaves.
 
 This is the definition, for one agent and one report at a time. `agents_batched.py` does the same for thousands of agents side by
 side, with the same random numbers.
@@ -15,12 +15,17 @@ import jax.numpy as jnp
 from pgc import randomness
 from pgc.errors import BudgetSpent
 from pgc.mechanisms import Mechanism, ScoreBit
-from pgc.policies import exploration
+from pgc.policies import evolution, exploration
+from pgc.policies.actions import Words
 from pgc.policies.actor_critic import ActorCritic
-from pgc.policies.loss import Episode, LossOptions, gradient
+from pgc.policies.loss import Episode, LossOptions, fit_returns, gradient
+from pgc.policies.subspace import lift, project
 from pgc.randomness import Stream
 from pgc.tracing import trace_fields, trace_mechanism
 from pgc.worlds import Population, World
+
+PERTURBATIONS = 2**20
+"""Positions of the RESET stream from here on hold the perturbations of local episodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +44,9 @@ class LocalTraining:
     """T: how often one agent submits before it has spent its budget."""
     episodes: int = 1
     """Local episodes whose mean gradient is one report."""
+    spread: float | None = None
+    """σ: each local episode is played with parameters of its own, this far from θ, and the report says which way was better
+    (`policies/evolution.py`). None: the policy gradient of `policies/loss.py`."""
     action: Literal["sampled", "argmax"] = "argmax"
     alpha_start: float = 0.5
     alpha_decay: float = 1800.0
@@ -50,7 +58,7 @@ class LocalTraining:
     def __post_init__(self) -> None:
         """Whatever mechanism comes, its numbers are traced."""
         if isinstance(self.mechanism, Mechanism):  # not so while JAX takes the tree apart
-            trace_mechanism(type(self.mechanism))
+            trace_mechanism(self.mechanism)
 
     @property
     def episodes_played(self) -> int:
@@ -61,10 +69,17 @@ class LocalTraining:
 trace_fields(LocalTraining, "mechanism", "control")
 
 
+class Offer(NamedTuple):
+    """Step 1: what an agent is handed. All of it is public."""
+
+    theta: jax.Array  # θ (d,)
+    basis: jax.Array | None  # W (d, k) of the subspace to report in; None: the whole gradient
+
+
 class Submission(NamedTuple):
     """What reaches the aggregator (`report`, `bit`), and what only a simulation's metrics may read (`score`, `ticks`)."""
 
-    report: jax.Array  # g̃ (d,)
+    report: jax.Array  # g̃ (d,), decoded with the basis of its own offer
     bit: jax.Array  # the noisy boolean
     score: jax.Array  # ζ
     ticks: jax.Array  # environment steps played
@@ -93,18 +108,32 @@ def draw_psi(at: Address, population: Population) -> Any:
     return population.draw(randomness.key(at.seed, Stream.PSI, at.agent, 0))
 
 
-def randomize(training: LocalTraining, grad: jax.Array, public: jax.Array, secret: jax.Array) -> jax.Array:
-    """Step 3: g̃ = Q(g). Nothing of the gradient goes on but through here."""
-    sent: jax.Array = training.mechanism.randomize(jnp.where(training.control, 0.0, grad), public, secret)
-    return sent
+def randomize(
+    training: LocalTraining, basis: jax.Array | None, coordinates: jax.Array, public: jax.Array, secret: jax.Array
+) -> jax.Array:
+    """Step 3: Q(z) for the gradient's coordinates z in the offer's subspace, decoded: g̃ = W Q(Wᵀ g). The only door."""
+    return lift(basis, training.mechanism.simulate(jnp.where(training.control, 0.0, coordinates), public, secret))
+
+
+def perturbation(training: LocalTraining, at: Address, episode: jax.Array | int, dim: int) -> jax.Array:
+    """ξ_e (dim, *batch) of a local episode: standard normal, the agent's own."""
+    pairs = (dim + 1) // 2
+    places = PERTURBATIONS + jnp.asarray(episode) * pairs + jnp.arange(pairs).reshape(-1, *[1] * (at.seed.ndim - 1))
+    return randomness.normal(*randomness.words(at.seed, Stream.RESET, at.submission, places))[:dim]
+
+
+def action_words(training: LocalTraining, at: Address, tick: jax.Array) -> list[Words]:
+    """The random words that decide the action at a tick of a submission."""
+    pairs = training.policy.actions.word_pairs
+    return [randomness.words(at.seed, Stream.PLAY, at.submission, tick * pairs + i) for i in range(pairs)]
 
 
 def words_for_report(training: LocalTraining, at: Address) -> tuple[jax.Array, jax.Array]:
     """The public and the secret words of a report, (words, *batch). On a device the secret ones come from the system."""
-    q = training.mechanism
+    public, secret = training.mechanism.simulated_words
     return (
-        randomness.vector(at.seed, Stream.PUBLIC, at.submission, q.public_words),
-        randomness.vector(at.seed, Stream.SECRET, at.submission, q.secret_words),
+        randomness.vector(at.seed, Stream.PUBLIC, at.submission, public),
+        randomness.vector(at.seed, Stream.SECRET, at.submission, secret),
     )
 
 
@@ -134,10 +163,9 @@ def play_episode(
 
     def step(carry: Any, t: jax.Array) -> Any:
         state, live, terminated = carry
-        uniform = randomness.uniform(at.seed, Stream.PLAY, at.submission, ticks + t)
         step_key = randomness.key(at.seed, Stream.WORLD, at.submission, ticks + t)
-        logits, _ = policy.apply(params, world.observe(state))
-        action = exploration.choose(exploration.behaviour(logits, alpha, greedy), uniform)
+        outputs, _ = policy.apply(params, world.observe(state))
+        action = policy.actions.draw(outputs, action_words(training, at, ticks + t), alpha, greedy)
         moved = world.step(step_key, state, action, psi)
         after = jax.tree.map(lambda new, old: jnp.where(live, new, old), moved.state, state)
         ended = live & moved.terminated
@@ -146,24 +174,32 @@ def play_episode(
     start = (state, jnp.ones((), bool), jnp.zeros((), bool))
     (_, _, terminated), (seen, actions, rewards, lived) = jax.lax.scan(step, start, jnp.arange(world.max_steps))
     observations = jnp.concatenate([world.observe(state)[:, None], seen.T], axis=1)
-    return Episode(observations, actions, rewards, jnp.sum(lived), terminated)
+    return Episode(observations, jnp.moveaxis(actions, 0, -1), rewards, jnp.sum(lived), terminated)
 
 
 @jax.jit
-def _submission(training: LocalTraining, theta: jax.Array, psi: Any, at: Address, received: jax.Array) -> Submission:
+def _submission(training: LocalTraining, offer: Offer, psi: Any, at: Address, received: jax.Array) -> Submission:
     alpha = exploration.alpha(received, training.alpha_start, training.alpha_decay)
-    ticks, episodes = jnp.zeros((), jnp.int32), []
+    ticks, episodes, dim = jnp.zeros((), jnp.int32), [], training.mechanism.dim
+    tried = jnp.stack([perturbation(training, at, index, dim) for index in range(training.episodes)], axis=-1)
     for index in range(training.episodes_played):
-        scoring = index >= training.episodes
-        episode = play_episode(
-            training, theta, psi, at, index, ticks, 0.0 if scoring else alpha, scoring or training.action == "argmax"
-        )
+        scoring, theta = index >= training.episodes, offer.theta
+        if training.spread is not None and not scoring:
+            theta = theta + training.spread * lift(offer.basis, tried[:, index])
+        greedy = scoring or training.action == "argmax" or training.spread is not None
+        episode = play_episode(training, theta, psi, at, index, ticks, 0.0 if scoring else alpha, greedy)
         ticks = ticks + episode.length
         episodes.append(episode)
     scored = episodes[-1] if training.score == "greedy" else episodes[0]
     score = jnp.sum(jnp.where(jnp.arange(scored.rewards.shape[0]) < scored.length, scored.rewards, 0.0))
-    grad = gradient(theta, episodes[: training.episodes], training.policy, training.loss, training.world.score_threshold)
-    report = randomize(training, grad, *words_for_report(training, at))
+    if training.spread is None:
+        grad = gradient(offer.theta, episodes[: training.episodes], training.policy, training.loss, training.world)
+        coordinates = project(offer.basis, grad)
+    else:
+        played = episodes[: training.episodes]
+        values, starts, beta = fit_returns(offer.theta, played, training.policy, training.loss, training.world)
+        coordinates = evolution.coordinates(values, starts, beta, tried)
+    report = randomize(training, offer.basis, coordinates, *words_for_report(training, at))
     return Submission(report, randomize_score(training, score, at), score, ticks)
 
 
@@ -180,12 +216,12 @@ class Agent:
         """Whether the whole budget is used."""
         return self._submitted >= self._training.submissions
 
-    def answer(self, theta: jax.Array, received: int, at: Address) -> Submission:
+    def answer(self, offer: Offer, received: int, at: Address) -> Submission:
         """Play the delivered θ, compute one gradient, randomise it. Refuses once the budget is spent."""
         if self.spent:
             raise BudgetSpent(
                 f"this agent has made its {self._training.submissions} submission(s) and spent its budget; ask another"
             )
         self._submitted += 1
-        submission: Submission = _submission(self._training, theta, self._psi, at, jnp.asarray(received))
+        submission: Submission = _submission(self._training, offer, self._psi, at, jnp.asarray(received))
         return submission

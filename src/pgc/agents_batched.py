@@ -13,10 +13,22 @@ import jax
 import jax.numpy as jnp
 
 from pgc import randomness
-from pgc.agent import Address, LocalTraining, draw_psi, randomize, randomize_score, words_for_report
+from pgc.agent import (
+    Address,
+    LocalTraining,
+    Offer,
+    action_words,
+    draw_psi,
+    perturbation,
+    randomize,
+    randomize_score,
+    words_for_report,
+)
 from pgc.aggregator import select
-from pgc.policies import exploration, streaming
-from pgc.policies.loss import bootstrap_value, shaped_reward
+from pgc.policies import evolution, exploration, streaming
+from pgc.policies.actions import Words
+from pgc.policies.loss import bootstrap_value, fit_features, shaped_reward
+from pgc.policies.subspace import lift, project
 from pgc.randomness import Stream
 
 
@@ -33,8 +45,8 @@ class Play(NamedTuple):
     return_so_far: jax.Array  # score of this episode
     ended: jax.Array  # s_t is s_T
     terminated: jax.Array  # and is terminal
-    traces: streaming.Traces
-    gradients: streaming.Gradients  # over the finished episodes
+    traces: Any  # of the episode: `streaming.Traces` or `evolution.Traces`
+    gradients: Any  # over the finished episodes: `streaming.Gradients` or `evolution.Sums`
     score: jax.Array  # ζ
 
 
@@ -43,7 +55,15 @@ def begin(training: LocalTraining, at: Address, received: jax.Array) -> Play:
     lanes = at.seed.shape[-1]
     psi = jax.vmap(lambda a: draw_psi(a, training.population), -1)(at)
     batch = (lanes,)
-    traces = streaming.start(training.policy.dim, batch, training.loss)
+    state = _reset(training, at, jnp.zeros(batch, jnp.int32), psi)
+    traces: Any
+    gradients: Any
+    if training.spread is None:
+        traces = streaming.start(training.policy.dim, batch, _number_of_features(training))
+        gradients = streaming.finish(traces, jnp.zeros(batch, jnp.int32), jnp.zeros(batch), training.loss)
+    else:
+        traces = evolution.start(batch, _number_of_features(training))
+        gradients = evolution.finish(traces, jnp.zeros((training.mechanism.dim, *batch)))
     zero, count = jnp.zeros(batch), jnp.zeros(batch, jnp.int32)
     no = jnp.zeros(batch, bool)
     return Play(
@@ -53,47 +73,59 @@ def begin(training: LocalTraining, at: Address, received: jax.Array) -> Play:
         episode=count,
         ticks=count,
         step=count,
-        state=_reset(training, at, count, psi),
+        state=state,
         return_so_far=zero,
         ended=no,
         terminated=no,
         traces=traces,
-        gradients=streaming.finish(traces, count, zero, training.loss),
+        gradients=gradients,
         score=zero,
     )
 
 
-def play(training: LocalTraining, theta: jax.Array, now: Play, ticks: int, active: jax.Array) -> Play:
+def play(training: LocalTraining, offer: Offer, now: Play, ticks: int, active: jax.Array) -> Play:
     """Step 2, first half: `ticks` environment steps in every active lane whose episode has not ended."""
     world, policy, loss = training.world, training.policy, training.loss
+    scoring, theta = now.episode >= training.episodes, offer.theta
+    if training.spread is not None:
+        away = jax.vmap(lift, -1, -1)(offer.basis, perturbation(training, now.at, now.episode, training.mechanism.dim))
+        theta = theta + jnp.where(scoring, 0.0, training.spread) * away
     params = policy.unflatten(theta)
-    scoring = now.episode >= training.episodes
-    greedy = jnp.ones_like(scoring) if training.action == "argmax" else scoring
+    greedy = jnp.ones_like(scoring) if training.action == "argmax" or training.spread is not None else scoring
     alpha = jnp.where(scoring, 0.0, now.alpha)
     observe = jax.vmap(world.observe, out_axes=-1)
 
-    def tick(carry: Any, chance: tuple[jax.Array, jax.Array]) -> Any:
+    def tick(carry: Any, chance: tuple[list[Words], jax.Array]) -> Any:
         state, step, score, ended, _terminated = carry
-        uniform, step_key = chance
+        words, step_key = chance
         live = active & ~ended
-        logits, value, inputs = policy.forward(params, observe(state))
-        action = exploration.choose(exploration.behaviour(logits, alpha, greedy), uniform)
-        moved = jax.vmap(world.step)(step_key, state, action, now.psi)
+        observation = observe(state)
+        outputs, value, inputs = policy.forward(params, observation)
+        action = policy.actions.draw(outputs, words, alpha, greedy)
+        moved = jax.vmap(world.step, (0, 0, -1, 0))(step_key, state, action, now.psi)
 
         total = score + moved.reward
         ends = moved.terminated | (step + 1 >= world.max_steps)
         reward = shaped_reward(loss.reward, moved.reward, ends, moved.terminated, total >= world.score_threshold)
         after = (moved.state, step + 1, total, ends, moved.terminated)
-        noted = streaming.tape(policy, params, inputs, logits, value, action, loss)
+        f = fit_features(loss, observation, step, world) if loss.fits or training.spread is not None else None
+        noted: Any = f
+        if training.spread is None:
+            noted = streaming.tape(policy, params, inputs, outputs, value, action, f, loss)
         return select(live, after, carry), (noted, reward, live)
 
     tick_numbers = now.ticks + jnp.arange(ticks)[:, None]
     chance = (
-        randomness.uniform(now.at.seed, Stream.PLAY, now.at.submission, tick_numbers),
+        action_words(training, now.at, tick_numbers),
         randomness.key(now.at.seed, Stream.WORLD, now.at.submission, tick_numbers),
     )
     start = (now.state, now.step, now.return_so_far, now.ended, now.terminated)
     (state, step, score, ended, terminated), (chunk, rewards, lived) = jax.lax.scan(tick, start, chance)
+    traces: Any
+    if training.spread is None:
+        traces = streaming.advance(policy, now.traces, chunk, rewards, lived, loss.discount)
+    else:
+        traces = evolution.advance(now.traces, chunk, rewards, lived, now.step == 0, loss.discount)
     return now._replace(
         state=state,
         step=step,
@@ -101,7 +133,7 @@ def play(training: LocalTraining, theta: jax.Array, now: Play, ticks: int, activ
         return_so_far=score,
         ended=ended,
         terminated=terminated,
-        traces=streaming.advance(policy, now.traces, chunk, rewards, lived, loss.discount),
+        traces=traces,
     )
 
 
@@ -113,11 +145,15 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
     world, policy, loss = training.world, training.policy, training.loss
     trained_on = now.ended & (now.episode < training.episodes)
     last_value = jnp.zeros_like(now.return_so_far)
-    if loss.bootstrap != "zero":
+    if training.spread is None and loss.bootstrap != "zero" and loss.critic:
         observation = jax.vmap(world.observe, out_axes=-1)(now.state)
         _, value = policy.apply(policy.unflatten(theta), observation)
-        last_value = bootstrap_value(loss.bootstrap, value, now.terminated)
-    finished = streaming.finish(now.traces, now.step, last_value, loss)
+        last_value = bootstrap_value(loss, value, now.terminated)
+    finished: Any
+    if training.spread is None:
+        finished = streaming.finish(now.traces, now.step, last_value, loss)
+    else:
+        finished = evolution.finish(now.traces, perturbation(training, now.at, now.episode, training.mechanism.dim))
     gradients = jax.tree.map(lambda total, one: total + jnp.where(trained_on, one, 0.0), now.gradients, finished)
 
     scored = training.episodes if training.score == "greedy" else 0
@@ -136,22 +172,33 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
         return_so_far=jnp.zeros_like(now.return_so_far),
         ended=jnp.zeros_like(now.ended),
         terminated=jnp.zeros_like(now.terminated),
-        traces=jax.tree.map(jnp.zeros_like, now.traces),
+        traces=jax.tree.map(jnp.zeros_like, now.traces) if training.spread is None else evolution.restart(now.traces),
     )
     return select(again, fresh, now), complete
 
 
-def report(training: LocalTraining, now: Play) -> tuple[jax.Array, jax.Array]:
-    """Step 2, second half, and step 3: the randomised gradient (d, lanes) and the noisy boolean of every lane."""
-    grad = streaming.combine(now.gradients, training.episodes, training.loss)
+def report(training: LocalTraining, offer: Offer, now: Play) -> tuple[jax.Array, jax.Array]:
+    """Step 2, second half, and step 3: the decoded report (d, lanes) and the noisy boolean of every lane."""
+    if training.spread is None:
+        grad = streaming.combine(now.gradients, training.episodes, training.loss)
+        coordinates = jax.vmap(project, -1, -1)(offer.basis, grad)
+    else:
+        coordinates = evolution.combine(now.gradients, training.episodes, training.loss)
     public, secret = words_for_report(training, now.at)
-    randomized = jax.vmap(randomize, -1, -1)(training, grad, public, secret)
+    randomized = jax.vmap(randomize, -1, -1)(training, offer.basis, coordinates, public, secret)
     return randomized, randomize_score(training, now.score, now.at)
 
 
-def no_report(training: LocalTraining, now: Play) -> tuple[jax.Array, jax.Array]:
+def no_report(training: LocalTraining, offer: Offer, now: Play) -> tuple[jax.Array, jax.Array]:
     """What stands in for `report` when no lane has completed a submission."""
-    return jnp.zeros_like(now.gradients.weighted), jnp.zeros(now.score.shape, bool)
+    return jnp.zeros_like(offer.theta), jnp.zeros(now.score.shape, bool)
+
+
+def _number_of_features(training: LocalTraining) -> int:
+    if not training.loss.fits and training.spread is None:
+        return 0
+    one = jnp.zeros((training.world.observation_dim,))
+    return int(fit_features(training.loss, one, jnp.zeros(()), training.world).shape[0])
 
 
 def _reset(training: LocalTraining, at: Address, episode: jax.Array, psi: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Steps 1 and 4: the central aggregator. It hands out θ, buffers decoded reports, and updates θ from them alone.
+"""Steps 1 and 4: offers and the update rule.
 
-Everything here is post-processing of ε-LDP reports, so it costs no privacy: the buffer, the optimiser, averaging and the
-repeated use of a report.
+All of this is post-processing of ε-LDP reports, so it costs no privacy: the buffer, the optimiser, averaging, the cap on the
+policy's outputs, the subspace of the next offers and the repeated use of a report.
 
 A partial buffer at the end of a run is *not* applied: the paper updates only when |B| reports are there. Its reports are
 counted as received and as unused.
@@ -16,6 +16,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from pgc.agent import Offer
+from pgc.policies.cap import OutputCap
+from pgc.policies.subspace import Subspace
 from pgc.tracing import trace_fields
 
 Tree = TypeVar("Tree")
@@ -25,6 +28,7 @@ class AggregatorState(NamedTuple):
     """All that the aggregator knows."""
 
     theta: jax.Array  # θ (d,)
+    basis: jax.Array | None  # W (d, k), made from this θ
     version: jax.Array  # how many updates made θ
     received: jax.Array  # n: reports received, stale ones included
     buffer_sum: jax.Array  # Σ g̃ over B (d,)
@@ -40,7 +44,9 @@ class Aggregator:
     """The update rule. Pure: states in, states out; one trial, batched by `vmap`."""
 
     optimizer: optax.GradientTransformation
-    """Receives the mean of the buffer as the gradient. The paper's: θ ← θ − η·mean (eq. update_param)."""
+    """Receives the mean of the buffer as the gradient, and is made for a step size of 1; the paper's is plain descent."""
+    learning_rate: float | jax.Array
+    """η: θ ← θ − η·mean (eq. update_param)."""
     buffer_size: int | jax.Array
     """|B|: θ moves once this many reports are in."""
     uses_per_report: int = 1
@@ -49,12 +55,17 @@ class Aggregator:
     """A report computed from a θ that is more than this many versions old is dropped. None keeps all (the paper)."""
     average_from: int | jax.Array = 0
     """θ is averaged over the reports after this many; until then the average is θ itself."""
+    subspace: Subspace | None = None
+    """Where agents report; None: the whole gradient (the paper)."""
+    cap: OutputCap | None = None
+    """Keeps the policy from becoming certain; None: nothing does (the paper)."""
 
     def start(self, theta: jax.Array) -> AggregatorState:
         """Version 0."""
         zero = jnp.zeros((), jnp.int32)
         return AggregatorState(
             theta=theta,
+            basis=self._basis(theta),
             version=zero,
             received=zero,
             buffer_sum=jnp.zeros_like(theta),
@@ -65,37 +76,63 @@ class Aggregator:
             discarded=zero,
         )
 
+    def offer(self, state: AggregatorState) -> Offer:
+        """Step 1: what the next agent is handed."""
+        return Offer(state.theta, state.basis)
+
     def accept(self, state: AggregatorState, report: jax.Array, version: jax.Array) -> AggregatorState:
-        """Take one decoded report g̃ that was computed from θ of `version`."""
+        """Step 4: take one decoded report g̃ that was computed from θ of `version`."""
+        state = self.take(state, report, version)
+        return self.average(jax.lax.cond(self.full(state), self.update, lambda same: same, state))
+
+    def take(self, state: AggregatorState, report: jax.Array, version: jax.Array) -> AggregatorState:
+        """Put a report into the buffer, or drop it if it is too stale."""
         fresh = jnp.ones((), bool) if self.max_staleness is None else state.version - version <= self.max_staleness
-        buffer_sum = state.buffer_sum + jnp.where(fresh, report, 0.0)
-        buffer_count = state.buffer_count + fresh
-        full = buffer_count >= self.buffer_size
-
-        theta, optimizer = state.theta, state.optimizer
-        mean = buffer_sum / self.buffer_size
-        for _ in range(self.uses_per_report):
-            change, optimizer = self.optimizer.update(mean, optimizer, theta)
-            theta = optax.apply_updates(theta, change)
-        theta, optimizer = select(full, (theta, optimizer), (state.theta, state.optimizer))
-
-        received = state.received + 1
-        averaged = state.averaged + (received > self.average_from)
-        weight = 1.0 / jnp.maximum(averaged, 1)  # 1 until averaging starts: a run that stops early has its last θ
-        return AggregatorState(
-            theta=theta,
-            version=state.version + full * self.uses_per_report,
-            received=received,
-            buffer_sum=jnp.where(full, 0.0, buffer_sum),
-            buffer_count=jnp.where(full, 0, buffer_count),
-            optimizer=optimizer,
-            average=state.average + weight * (theta - state.average),
-            averaged=averaged,
+        return state._replace(
+            received=state.received + 1,
+            buffer_sum=state.buffer_sum + jnp.where(fresh, report, 0.0),
+            buffer_count=state.buffer_count + fresh,
             discarded=state.discarded + ~fresh,
         )
 
+    def full(self, state: AggregatorState) -> jax.Array:
+        """Whether it is time to update."""
+        return state.buffer_count >= self.buffer_size
 
-trace_fields(Aggregator, "buffer_size", "average_from")
+    def update(self, state: AggregatorState) -> AggregatorState:
+        """Move θ by the mean of the buffer, and clear it."""
+        theta, optimizer = state.theta, state.optimizer
+        mean = state.buffer_sum / self.buffer_size
+        for _ in range(self.uses_per_report):
+            change, optimizer = self.optimizer.update(mean, optimizer, theta)
+            theta = theta + self.learning_rate * change
+        if self.cap is not None:
+            theta = self.cap.apply(theta)
+        return state._replace(
+            theta=theta,
+            basis=self._basis(theta),
+            version=state.version + self.uses_per_report,
+            buffer_sum=jnp.zeros_like(state.buffer_sum),
+            buffer_count=jnp.zeros_like(state.buffer_count),
+            optimizer=optimizer,
+        )
+
+    def average(self, state: AggregatorState) -> AggregatorState:
+        """Add the θ of now to the average, once for each report."""
+        averaged = state.averaged + (state.received > self.average_from)
+        weight = 1.0 / jnp.maximum(averaged, 1)  # 1 until averaging starts: a run that stops early has its last θ
+        return state._replace(average=state.average + weight * (state.theta - state.average), averaged=averaged)
+
+    @property
+    def updates_are_dear(self) -> bool:
+        """Whether an update costs much more than adding a report."""
+        return self.subspace is not None or self.cap is not None
+
+    def _basis(self, theta: jax.Array) -> jax.Array | None:
+        return None if self.subspace is None else self.subspace.basis(theta)
+
+
+trace_fields(Aggregator, "learning_rate", "buffer_size", "average_from")
 
 
 def select(condition: jax.Array, yes: Tree, no: Tree) -> Tree:

@@ -6,6 +6,7 @@ checks it, `problem.py` builds the parts of a run from it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -24,9 +25,10 @@ class TrainConfig:
     """The values that all other flags start from: `default` learns best; `paper` is the paper as printed."""
 
     # Privacy
-    mechanism: str = "prs"
-    """What randomises each gradient on the agent: none, laplace, prs; or, NOT ε-LDP and for comparison with the paper only,
-    laplace-coordinatewise, laplace-coordinatewise-wide, laplace-l2."""
+    mechanism: str = "index"
+    """What randomises each gradient on the agent: index, privunit, privunitg, duchi, piecewise, prs-sign, prs, laplace, none;
+    MODULE:CLASS of your own; or, NOT ε-LDP and for comparison with the paper only, laplace-coordinatewise,
+    laplace-coordinatewise-wide, laplace-l2."""
     epsilon: float = 1.0
     """ε: the whole privacy budget of one agent, over all it ever sends; `inf` for no privacy (clip only)."""
     score_epsilon: float = 0.0
@@ -36,7 +38,20 @@ class TrainConfig:
     clip: float | None = None
     """C, the clipping size; by default what suits the mechanism and preset (paper: 0.01 for laplace and none, 1 for prs)."""
     reduced_dim: int | None = None
-    """d̂ of prs, the bits in a report; by default the paper's max(1, min(d, ⌊ε/2.5⌋))."""
+    """d̂ of prs and prs-sign, the bits in a report, or the coordinates that piecewise sends; by default what suits ε (paper:
+    max(1, min(d, ⌊ε/2.5⌋)))."""
+    unbiased: bool = False
+    """Whether reports of prs are scaled to be unbiased. (The other mechanisms are.)"""
+    code_size: int | None = None
+    """M of index, the vectors in its public random code; by default 256 up to ε = 2, 4096 beyond."""
+    lift: bool = False
+    """Whether a mechanism for directions reports the norm as well, up to the clip, by one dimension more."""
+    subspace: Literal["full", "random", "linear", "quadratic"] | None = None
+    """Where agents report: the whole gradient (paper); its coordinates in a random subspace; or along the directions of θ that
+    add linear (or also quadratic) functions of the observation to the policy's outputs. Public, so it costs no ε. By default
+    quadratic if ε affords its dimension, else linear."""
+    subspace_dim: int = 8
+    """Dimension of a random subspace."""
     control: bool = False
     """Replace every gradient by zero before the mechanism: shows what pure noise achieves."""
 
@@ -47,8 +62,13 @@ class TrainConfig:
     """How agents' ψ differ: FIELD=v1,v2,… or FIELD=low:high, several allowed (paper: gravity=9.7,9.8,9.9)."""
     workers: int = 9
     """W: agents that play at the same time; their reports arrive asynchronously."""
-    local_episodes: int = 10
-    """Episodes that an agent plays for one report. They cost environment steps, not ε."""
+    local_episodes: int | None = None
+    """Episodes that an agent plays for one report. They cost environment steps, not ε. By default 10, and 20 where ε ≤ 0.25."""
+    estimator: Literal["policy-gradient", "evolution"] | None = None
+    """How an agent makes a gradient of its episodes: the policy gradient (the paper), or by trying policies near θ, which is the
+    default in a subspace with 4 local episodes or more."""
+    spread: float = 1.0
+    """σ of evolution: how far from θ policies are tried, in the coordinates that are reported."""
     action: Literal["sampled", "argmax"] = "sampled"
     """How agents act: sampled from π, or its argmax."""
     alpha_start: float = 0.0
@@ -63,18 +83,22 @@ class TrainConfig:
     """Widths of the shared ReLU layers."""
     biases: bool = False
     """Whether layers have biases."""
-    initial: Literal["glorot", "normal", "zeros"] = "glorot"
-    """θ_0: Glorot uniform, N(0, 0.1²), or zeros."""
+    normalize: bool = True
+    """Whether the policy sees observations scaled to [−1, 1] by their public bounds."""
+    initial: Literal["glorot", "flat", "normal", "zeros"] = "flat"
+    """θ_0: Glorot uniform (paper); that with a policy head 100 times smaller; N(0, 0.1²); or zeros."""
     discount: float = 0.99
     """γ."""
-    value_weight: float = 0.02
-    """λ, the weight of the value loss (paper: 0.5). Where only a direction is reported, the critic's share costs the actor's."""
+    value_weight: float = 0.5
+    """λ, the weight of the value loss, where there is a critic."""
     entropy_weight: float = 0.01
     """β, the weight of the entropy bonus."""
     reward: Literal["step", "end", "failure"] = "step"
     """The world's own reward; −1 / +1 at the end (short / score ≥ Θ); or −1 at failure only."""
     bootstrap: Literal["zero", "always", "timeout"] = "timeout"
     """What stands for V(s_T): nothing, the network's value, or that on time-out only."""
+    baseline: Literal["critic", "none", "local"] = "local"
+    """What returns are compared with: the network's V (the paper), nothing, or a fit to the agent's own episodes."""
     reduction: Literal["sum", "mean"] = "sum"
     """The loss is a sum or a mean over steps."""
     standardize: Literal["no", "center", "scale"] = "scale"
@@ -82,15 +106,18 @@ class TrainConfig:
 
     # The aggregator
     buffer_size: int | None = None
-    """|B|: reports in each update of θ; by default what suits the mechanism and preset (paper: 1, and 100 for prs)."""
+    """|B|: reports in each update of θ; by default 10 (paper: 1, and 100 for prs)."""
     optimizer: str = "sgd"
     """Any optimiser of optax by name: sgd (the paper), adam, rmsprop, …"""
     learning_rate: float | None = None
-    """η; by default what suits the preset (paper: 0.5)."""
+    """η; by default |B|/40·tanh(ε/2) (paper: 0.5)."""
     uses_per_report: int = 1
     """Update steps made from each full buffer."""
     max_staleness: int | None = None
     """Drop reports whose θ is more than this many versions old; by default none is dropped."""
+    output_cap: float | None = None
+    """Largest root mean square of the policy's outputs (differences of logits) at public states, inf for none; by default 2,
+    and none for continuous actions (paper: none)."""
     average_from: float = 0.5
     """The averaged policy is the mean of θ over the reports after this share of the run."""
     stop_rate: float | None = None
@@ -114,8 +141,13 @@ PRESETS: dict[str, TrainConfig] = {
     "paper": TrainConfig(
         preset="paper",
         mechanism="laplace",
+        subspace="full",
         local_episodes=1,
-        value_weight=0.5,
+        estimator="policy-gradient",
+        normalize=False,
+        initial="glorot",
+        baseline="critic",
+        output_cap=math.inf,
         action="argmax",
         alpha_start=0.5,
         score=None,  # the training episode's; with several local episodes, a greedy one's

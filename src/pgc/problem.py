@@ -9,21 +9,26 @@ from functools import cache
 import jax.numpy as jnp
 import optax
 
+from pgc import rules
 from pgc.agent import LocalTraining
 from pgc.aggregator import Aggregator
 from pgc.budget import split_budget
 from pgc.config import TrainConfig
 from pgc.errors import PgcError
-from pgc.mechanisms import MECHANISMS, ScoreBit, make_mechanism
+from pgc.mechanisms import ScoreBit, find_mechanism, make_mechanism
 from pgc.policies import ActorCritic, LossOptions
+from pgc.policies.cap import OutputCap
+from pgc.policies.public_states import Bounds
+from pgc.policies.subspace import FeatureSubspace, RandomSubspace, Subspace
 from pgc.validation import validate
-from pgc.worlds import Population, make_world
+from pgc.worlds import Population, World, make_world
 
 LAPLACE = ("laplace", "laplace-coordinatewise", "laplace-coordinatewise-wide", "laplace-l2")
-PAPER_SIZES = {"none": (0.01, 1), "prs": (1.0, 100)} | dict.fromkeys(LAPLACE, (0.01, 1))
-"""C and |B| of the paper."""
-DEFAULT_SIZES = {"none": (10.0, 50), "prs": (1.0, 50)} | dict.fromkeys(LAPLACE, (0.01, 50))
-"""C and |B| otherwise. With standardised returns |M g| ≫ 1 = C: PRS reports the sign of a projection, direction only."""
+PAPER_BUFFERS = {"prs": 100}
+"""|B| of the paper where it is not 1."""
+PAPER_CLIPS = dict.fromkeys((*LAPLACE, "none"), 0.01)
+DEFAULT_CLIPS = dict.fromkeys((*LAPLACE, "none"), 2.0) | {"piecewise": 0.7}
+"""C where it is not 1. By default a standardised gradient is clipped almost always, so that its direction is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,42 +61,54 @@ class Problem:
 
 
 def resolve(config: TrainConfig) -> TrainConfig:
-    """Fill in what a config leaves to its preset, so that `config.yaml` says everything."""
-    mechanism = "none" if config.epsilon == math.inf else config.mechanism
-    score = config.score or ("greedy" if config.local_episodes > 1 else "training")
-    paper = config.preset == "paper"
-    clip, buffer_size = (PAPER_SIZES if paper else DEFAULT_SIZES)[mechanism]
-    world = make_world(config.world)
+    """Fill in what a config leaves to its preset and to the rules, so that `config.yaml` says everything."""
+    paper, world, epsilon = config.preset == "paper", make_world(config.world), config.epsilon
+    mechanism = "none" if epsilon == math.inf else config.mechanism
+    epsilon = math.inf if mechanism == "none" else epsilon
+    episodes = rules.local_episodes(epsilon) if config.local_episodes is None else config.local_episodes
+    where = config.subspace
+    if where is None:
+        quadratic = FeatureSubspace(policy=_make_policy(config, world), bounds=world.observation_bounds, degree=2)
+        where = rules.subspace(epsilon, quadratic.dim)
+    buffer_size = (PAPER_BUFFERS.get(mechanism, 1) if paper else 10) if config.buffer_size is None else config.buffer_size
+    rate = 0.5 if paper else rules.learning_rate(epsilon, buffer_size)
     return replace(
         config,
         mechanism=mechanism,
-        epsilon=math.inf if mechanism == "none" else config.epsilon,
-        score=score,
-        clip=clip if config.clip is None else config.clip,
-        buffer_size=buffer_size if config.buffer_size is None else config.buffer_size,
+        epsilon=epsilon,
+        clip=(PAPER_CLIPS if paper else DEFAULT_CLIPS).get(mechanism, 1.0) if config.clip is None else config.clip,
+        subspace=where,
+        local_episodes=episodes,
+        estimator=config.estimator or rules.estimator(where, episodes),
+        score=config.score or ("greedy" if episodes > 1 else "training"),
+        output_cap=rules.output_cap(world.actions) if config.output_cap is None else config.output_cap,
+        buffer_size=buffer_size,
         population=world.default_population if config.population is None else config.population,
-        learning_rate=(0.5 if paper else 0.6) if config.learning_rate is None else config.learning_rate,
+        learning_rate=rate if config.learning_rate is None else config.learning_rate,
     )
 
 
 def build(config: TrainConfig) -> Problem:
     """Validate a config and make the parts of a run from it. Every refusal says what to do."""
     validate(config)
-    if config.mechanism not in MECHANISMS:
-        raise PgcError(f"unknown mechanism '{config.mechanism}'; choose one of: {', '.join(MECHANISMS)}")
+    find_mechanism(config.mechanism)
     config = resolve(config)
     world = make_world(config.world)
-    policy = ActorCritic(
-        observation_dim=world.observation_dim,
-        num_actions=world.num_actions,
-        hidden=config.hidden,
-        biases=config.biases,
-    )
+    policy = _make_policy(config, world)
+    subspace = _make_subspace(config, policy, world.observation_bounds)
     gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
     assert config.clip is not None and config.buffer_size is not None
-    assert config.population is not None and config.learning_rate is not None
+    assert config.population is not None and config.learning_rate is not None and config.local_episodes is not None
+    assert config.output_cap is not None
     mechanism = make_mechanism(
-        config.mechanism, dim=policy.dim, epsilon=gradient_epsilon, clip=config.clip, reduced_dim=config.reduced_dim
+        config.mechanism,
+        dim=policy.dim if subspace is None else subspace.dim,
+        epsilon=gradient_epsilon,
+        clip=config.clip,
+        lift=config.lift,
+        reduced_dim=config.reduced_dim,
+        unbiased=config.unbiased,
+        code_size=config.code_size,
     )
     score_bit = ScoreBit(epsilon=score_epsilon) if score_epsilon else None
     training = LocalTraining(
@@ -106,11 +123,13 @@ def build(config: TrainConfig) -> Problem:
             bootstrap=config.bootstrap,
             reduction=config.reduction,
             standardize=config.standardize,
+            baseline=config.baseline,
         ),
         mechanism=mechanism,
         score_bit=score_bit,
         submissions=config.submissions_per_agent,
         episodes=config.local_episodes,
+        spread=config.spread if config.estimator == "evolution" else None,
         action=config.action,
         alpha_start=config.alpha_start,
         alpha_decay=config.alpha_decay,
@@ -118,20 +137,43 @@ def build(config: TrainConfig) -> Problem:
         control=config.control,
     )
     aggregator = Aggregator(
-        optimizer=_make_optimizer(config.optimizer, config.learning_rate),
+        optimizer=_make_optimizer(config.optimizer),
+        learning_rate=config.learning_rate,
         buffer_size=config.buffer_size,
         uses_per_report=config.uses_per_report,
         max_staleness=config.max_staleness,
         average_from=int(config.average_from * config.submissions),
+        subspace=subspace,
+        cap=None
+        if config.output_cap == math.inf
+        else OutputCap(policy=policy, bounds=world.observation_bounds, most=config.output_cap),
     )
     return Problem(config=config, training=training, aggregator=aggregator)
 
 
+def _make_policy(config: TrainConfig, world: World) -> ActorCritic:
+    return ActorCritic(
+        observation_dim=world.observation_dim,
+        actions=world.actions,
+        hidden=config.hidden,
+        biases=config.biases,
+        bounds=world.observation_bounds if config.normalize else None,
+    )
+
+
+def _make_subspace(config: TrainConfig, policy: ActorCritic, bounds: Bounds) -> Subspace | None:
+    if config.subspace in (None, "full"):
+        return None
+    if config.subspace == "random":
+        return RandomSubspace(policy=policy, size=config.subspace_dim)
+    return FeatureSubspace(policy=policy, bounds=bounds, degree=1 if config.subspace == "linear" else 2)
+
+
 @cache  # one object for one setting, so that what was compiled with it is found again
-def _make_optimizer(name: str, learning_rate: float) -> optax.GradientTransformation:
+def _make_optimizer(name: str) -> optax.GradientTransformation:
     factory = getattr(optax, name, None)
     try:
-        made = factory(learning_rate=learning_rate) if callable(factory) else None
+        made = factory(learning_rate=1.0) if callable(factory) else None
         if isinstance(made, optax.GradientTransformation):
             made.update(jnp.zeros(2), made.init(jnp.zeros(2)), jnp.zeros(2))  # some want more than a gradient
     except TypeError:

@@ -56,6 +56,13 @@ def uniform(seed: jax.Array, stream: Stream, item: jax.Array | int, position: ja
     return (words(seed, stream, item, position)[0] >> 8).astype(jnp.float32) * 2.0**-24
 
 
+def normal(first: jax.Array, second: jax.Array) -> jax.Array:
+    """Standard normal numbers (2n, *batch) from words (n, *batch) and (n, *batch), in pairs (Box and Muller 1958)."""
+    radius = jnp.sqrt(-2 * jnp.log((first.astype(jnp.float32) + 0.5) * 2.0**-32))
+    angle = second.astype(jnp.float32) * (2 * jnp.pi * 2.0**-32)
+    return jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])
+
+
 def key(seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int) -> jax.Array:
     """A JAX key, for code that wants one."""
     made: jax.Array = jax.random.wrap_key_data(jnp.stack(words(seed, stream, item, position), axis=-1))

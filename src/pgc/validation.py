@@ -31,14 +31,13 @@ def validate(config: TrainConfig) -> None:
         f"score_epsilon is a share of epsilon and must be less than it: {config.score_epsilon:g} ≥ {config.epsilon:g}",
     )
     for name in (
-        "submissions_per_agent", "workers", "local_episodes", "uses_per_report", "stop_window", "submissions", "trials",
+        "submissions_per_agent", "workers", "subspace_dim", "uses_per_report", "stop_window", "submissions", "trials",
         "eval_episodes",
     ):  # fmt: skip
         demand(getattr(config, name) >= 1, f"{name} must be at least 1, not {getattr(config, name)}")
-    demand(
-        config.buffer_size is None or config.buffer_size >= 1,
-        f"buffer_size must be at least 1, not {config.buffer_size}",
-    )
+    for name in ("buffer_size", "local_episodes", "reduced_dim", "code_size"):
+        value = getattr(config, name)
+        demand(value is None or value >= 1, f"{name} must be at least 1, not {value}")
     demand(
         config.max_staleness is None or config.max_staleness >= 0,
         f"max_staleness must be 0 or more, not {config.max_staleness}",
@@ -47,7 +46,8 @@ def validate(config: TrainConfig) -> None:
         config.submissions + config.workers < MAX_ITEMS // config.workers,
         f"submissions must be fewer than {MAX_ITEMS // config.workers - config.workers} with {config.workers} workers",
     )
-    longest = make_world(config.world).max_steps * (config.local_episodes + 1)
+    world = make_world(config.world)
+    longest = world.max_steps * ((config.local_episodes or 20) + 1)
     demand(
         (config.submissions / config.workers + 1) * longest < 2**31,
         "submissions × local_episodes is more than the virtual clock of 31 bits can count; lower one of them",
@@ -61,6 +61,15 @@ def validate(config: TrainConfig) -> None:
     demand(
         config.learning_rate is None or 0 < config.learning_rate < math.inf,
         f"learning_rate must be greater than 0, not {config.learning_rate}",
+    )
+    demand(config.spread > 0, f"spread must be greater than 0, not {config.spread:g}")
+    demand(
+        config.output_cap is None or config.output_cap > 0,
+        f"output_cap must be greater than 0 (inf for none), not {config.output_cap}",
+    )
+    demand(
+        config.estimator != "evolution" or config.local_episodes is None or config.local_episodes >= 2,
+        "evolution compares local episodes: give it at least 2 of them, or use --estimator policy-gradient",
     )
     if config.stop_rate is not None:
         demand(0 < config.stop_rate < 1, f"stop_rate must be between 0 and 1, not {config.stop_rate:g}")

@@ -15,6 +15,12 @@ from pgc.policies.loss import gradient
 from pgc.problem import build
 from tests.conftest import PAPER_NET, make_aggregator, make_training
 
+
+def small(**settings):
+    problem = build(configure(**{"workers": 3, "buffer_size": 3, **settings}))
+    return problem.training, problem.aggregator, problem.config.workers
+
+
 CASES = {
     "laplace, as printed": (make_training("laplace", 1.0, 0.01), make_aggregator(), 9),
     "no privacy, end reward, sampled": (
@@ -29,6 +35,14 @@ CASES = {
         ),
         make_aggregator(0.5, 3, max_staleness=1, uses_per_report=2, average_from=20),
         3,
+    ),
+    "index in a linear subspace, evolution, local baseline, cap": small(epsilon=2.0, local_episodes=3, estimator="evolution"),
+    "privunit in a quadratic subspace, policy gradient": small(
+        mechanism="privunit", subspace="quadratic", local_episodes=2, estimator="policy-gradient", buffer_size=2
+    ),
+    "pendulum, continuous actions, norm lift": small(world="pendulum", mechanism="duchi", lift=True, local_episodes=2),
+    "mountain car, evolution of the whole of θ": small(
+        world="mountain-car", subspace="full", local_episodes=2, estimator="evolution", hidden=(3,)
     ),
 }  # fmt: skip
 
@@ -46,21 +60,26 @@ def run_engine(engine, seeds, most=64):
 @pytest.mark.parametrize("case", CASES)
 def test_the_fast_engine_is_the_simple_loop(case):
     training, aggregator, workers = CASES[case]
-    submissions, seeds = 40, embedded.trial_seeds(0, np.arange(32))
-    engine = embedded.Engine(training=training, aggregator=aggregator, workers=workers, submissions=submissions)
+    # The basis of a subspace is a solution of linear equations in float32, and rounds more: shorter, and to fewer digits.
+    submissions, loose = (40, 1) if not aggregator.updates_are_dear else (12, 500)
+    seeds = embedded.trial_seeds(0, np.arange(32))
+    initial = "flat" if aggregator.subspace else "glorot"
+    engine = embedded.Engine(training=training, aggregator=aggregator, workers=workers, submissions=submissions, initial=initial)
     state, records = run_engine(engine, seeds)
     for trial in (0, 7):
-        oracle = reference.run(training, aggregator, seed=seeds[:, trial], workers=workers, submissions=submissions)
+        oracle = reference.run(
+            training, aggregator, seed=seeds[:, trial], workers=workers, submissions=submissions, initial=initial
+        )
         when = records.delivered[:, trial]
         assert when.sum() == submissions
-        assert np.array_equal(records.score[when, trial], oracle.scores)
+        np.testing.assert_allclose(records.score[when, trial], oracle.scores, rtol=0 if loose == 1 else 1e-4)
         assert np.array_equal(records.ticks[when, trial], oracle.steps)
         assert np.array_equal(records.staleness[when, trial], oracle.staleness)
         assert np.array_equal(records.ends[when, trial], oracle.ticks)
         assert np.array_equal(records.bit[when, trial], oracle.bits)
-        for name in ("theta", "average", "buffer_sum"):
+        for name in ("theta", "average", "buffer_sum") if loose == 1 else ("theta", "average"):
             ours = np.asarray(getattr(state.aggregator, name)[:, trial])
-            np.testing.assert_allclose(ours, getattr(oracle.state, name), rtol=2e-4, atol=2e-6)
+            np.testing.assert_allclose(ours, getattr(oracle.state, name), rtol=2e-4, atol=2e-6 * loose)
         for name in ("version", "received", "buffer_count", "discarded", "averaged"):
             assert int(getattr(state.aggregator, name)[trial]) == int(getattr(oracle.state, name))
     assert records.staleness[records.delivered].max() > 0
@@ -179,7 +198,7 @@ def test_without_noise_the_engine_is_clipped_sgd_exactly():
     @jax.jit
     def gradient_at(theta, at, alpha):
         episode = play_episode(training, theta, draw_psi(at, training.population), at, 0, 0, alpha, True)
-        return gradient(theta, [episode], PAPER_NET, training.loss, 195.0)
+        return gradient(theta, [episode], PAPER_NET, training.loss, training.world)
 
     for n in range(submissions):
         g = gradient_at(theta, address(training, seeds[:, 0], 0, n, 1), max(0.0, 0.5 - n / 1800))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pgc.policies import ActorCritic
+from pgc.policies.actions import Categorical
 from tests.conftest import PAPER_NET
 
 
@@ -15,7 +16,7 @@ def test_the_papers_network_has_112_parameters():
 @pytest.mark.parametrize("hidden", [(), (3,), (5, 4), (70, 2)])
 @pytest.mark.parametrize("biases", [False, True])
 def test_any_hidden_sizes_share_one_flat_theta(hidden, biases, rng):
-    net = ActorCritic(observation_dim=3, num_actions=4, hidden=hidden, biases=biases)
+    net = ActorCritic(observation_dim=3, actions=Categorical(4), hidden=hidden, biases=biases)
     theta = jnp.asarray(rng.normal(size=net.dim), jnp.float32)
     pieces = [leaf.ravel() for leaf in jax.tree.leaves(net.unflatten(theta))]
     assert np.array_equal(np.concatenate(pieces), theta)
@@ -33,7 +34,7 @@ def test_it_computes_what_the_paper_says(rng):
 
 
 def test_a_batch_of_networks_is_the_networks_one_by_one(rng):
-    net = ActorCritic(observation_dim=4, num_actions=2, hidden=(8, 5), biases=True)
+    net = ActorCritic(observation_dim=4, actions=Categorical(2), hidden=(8, 5), biases=True)
     thetas = jnp.asarray(rng.normal(size=(net.dim, 6)), jnp.float32)
     s = jnp.asarray(rng.normal(size=(4, 6)), jnp.float32)
     logits, values = net.apply(net.unflatten(thetas), s)
@@ -46,7 +47,7 @@ def test_a_batch_of_networks_is_the_networks_one_by_one(rng):
 @pytest.mark.parametrize(("hidden", "biases"), [((16,), False), ((), True), ((6, 5), True)])
 def test_backward_is_the_derivative(hidden, biases, x64, rng):
     """Outer products of `backward`'s cotangents and `forward`'s inputs are what automatic differentiation gives."""
-    net = ActorCritic(observation_dim=4, num_actions=3, hidden=hidden, biases=biases)
+    net = ActorCritic(observation_dim=4, actions=Categorical(3), hidden=hidden, biases=biases)
     theta, s = jnp.asarray(rng.normal(size=net.dim)), jnp.asarray(rng.normal(size=4))
     to_logits, to_value = jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.normal())
     _, _, inputs = net.forward(net.unflatten(theta), s)

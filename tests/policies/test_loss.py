@@ -5,22 +5,40 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pgc.policies import ActorCritic, Episode, LossOptions, streaming
-from pgc.policies.loss import bootstrap_value, episode_loss, episode_returns, gradient, returns, shaped_reward
+from pgc.policies import ActorCritic, Episode, LossOptions, baseline, streaming
+from pgc.policies.actions import Categorical, Gaussian
+from pgc.policies.loss import bootstrap_value, episode_loss, episode_returns, fit_features, gradient, returns, shaped_reward
+from pgc.worlds import CartPole
 from tests.conftest import PAPER_NET
 
 CAPACITY = 12
-JIT_GRADIENT = jax.jit(gradient, static_argnums=(2, 3))
+JIT_GRADIENT = jax.jit(gradient, static_argnums=(2, 3, 4))
+
+
+class EasyPole(CartPole):
+    """For random episodes: short, and a score of 1 is a success."""
+
+    max_steps = CAPACITY
+    score_threshold = 1.0
+
+
+WORLD = EasyPole()
 
 
 def random_episode(rng, length, terminated, net=PAPER_NET):
     return Episode(
         jnp.asarray(rng.normal(size=(net.observation_dim, CAPACITY + 1))),
-        jnp.asarray(rng.integers(net.num_actions, size=CAPACITY)),
+        random_actions(rng, net.actions),
         jnp.asarray(rng.normal(size=CAPACITY)),
         jnp.asarray(length),
         jnp.asarray(terminated),
     )
+
+
+def random_actions(rng, actions):
+    if isinstance(actions, Gaussian):
+        return jnp.asarray(rng.normal(size=(actions.outputs, CAPACITY)))
+    return jnp.asarray(rng.integers(actions.count, size=CAPACITY))
 
 
 def test_returns_worked_by_hand():
@@ -30,7 +48,7 @@ def test_returns_worked_by_hand():
 
 def test_loss_worked_by_hand():
     """One hidden unit that passes s = 1 on; logits (0, ln 3), V = 2; two steps with reward 1, γ = 0.5, V(s_T) = 0."""
-    net = ActorCritic(observation_dim=1, num_actions=2, hidden=(1,))
+    net = ActorCritic(observation_dim=1, actions=Categorical(2), hidden=(1,))
     theta = jnp.array([1.0, 0.0, np.log(3.0), 2.0])
     episode = Episode(jnp.ones((1, 3)), jnp.array([1, 0]), jnp.ones(2), jnp.asarray(2), jnp.asarray(True))
     options = LossOptions(discount=0.5, value_weight=0.5, entropy_weight=0.1, bootstrap="zero")
@@ -63,9 +81,9 @@ def test_reward_shapes(reward, length, terminated, expected):
 
 def test_bootstraps():
     value, ended = jnp.array([5.0, 5.0]), jnp.array([True, False])
-    assert bootstrap_value("zero", value, ended).tolist() == [0, 0]
-    assert bootstrap_value("always", value, ended).tolist() == [5, 5]
-    assert bootstrap_value("timeout", value, ended).tolist() == [0, 5]
+    assert bootstrap_value(LossOptions(bootstrap="zero"), value, ended).tolist() == [0, 0]
+    assert bootstrap_value(LossOptions(bootstrap="always"), value, ended).tolist() == [5, 5]
+    assert bootstrap_value(LossOptions(bootstrap="timeout"), value, ended).tolist() == [0, 5]
 
 
 def test_finite_differences(x64, rng):
@@ -96,6 +114,7 @@ def numpy_gradient(theta, episodes, options, threshold):
         length, obs = int(e.length), np.asarray(e.observations)
         last = float(v @ np.maximum(c @ obs[:, length], 0))
         keep = {"zero": False, "always": True, "timeout": not bool(e.terminated)}[options.bootstrap]
+        keep = keep and options.baseline == "critic"
         r, score = last if keep else 0.0, float(np.sum(np.asarray(e.rewards)[:length]))
         out = np.zeros(length)
         for t in reversed(range(length)):
@@ -108,10 +127,20 @@ def numpy_gradient(theta, episodes, options, threshold):
             r = reward + options.discount * r
             out[t] = r
         targets.append(out)
+    if options.baseline == "local":
+        half, rows = np.asarray([2.4, 3.0, 0.21, 3.0]), []
+        for e in episodes:
+            x, t = np.asarray(e.observations)[:, : int(e.length)].T / half, np.arange(int(e.length)) / CAPACITY
+            rows.append(np.column_stack([np.ones_like(t), t, t**2, x, x**2]))
+        f, y = np.concatenate(rows), np.concatenate(targets)
+        ridge = 1e-3 * np.mean(np.sum(f**2, axis=0)) * np.eye(11)
+        beta = np.linalg.solve(f.T @ f + ridge, f.T @ y)
+        targets = [y - row @ beta for y, row in zip(targets, rows, strict=True)]
     if options.standardize != "no":
         pooled = np.concatenate(targets)
-        scale = max(pooled.std(), 1e-6) if options.standardize == "scale" else 1.0
-        targets = [(x - pooled.mean()) / scale for x in targets]
+        mean = 0.0 if options.baseline == "local" else pooled.mean()
+        scale = max(np.sqrt(np.mean((pooled - mean) ** 2)), 1e-6) if options.standardize == "scale" else 1.0
+        targets = [(x - mean) / scale for x in targets]
     total = np.zeros(112)
     for e, target in zip(episodes, targets, strict=True):
         dc, dp, dv = np.zeros((16, 4)), np.zeros((2, 16)), np.zeros(16)
@@ -122,11 +151,11 @@ def numpy_gradient(theta, episodes, options, threshold):
             logits = p @ h
             pi = np.exp(logits - logits.max())
             pi /= pi.sum()
-            value, entropy = v @ h, -np.sum(pi * np.log(pi))
+            value, entropy = v @ h if options.baseline == "critic" else 0.0, -np.sum(pi * np.log(pi))
             d_logits = pi * (target[t] - value)
             d_logits[int(e.actions[t])] -= target[t] - value
             d_logits += options.entropy_weight * pi * (np.log(pi) + entropy)
-            d_value = -2 * options.value_weight * (target[t] - value)
+            d_value = -2 * options.value_weight * (target[t] - value) if options.baseline == "critic" else 0.0
             dp += np.outer(d_logits, h)
             dv += d_value * h
             dh = p.T @ d_logits + v * d_value
@@ -138,26 +167,33 @@ def numpy_gradient(theta, episodes, options, threshold):
 
 # Every pair of choices at least once.
 CHOICES = [
-    LossOptions(reward=r, bootstrap=b, reduction=m, standardize=s, discount=0.9, value_weight=0.3, entropy_weight=0.05)
-    for r, b, m, s in (
-        ("step", "zero", "sum", "no"),
-        ("step", "always", "mean", "center"),
-        ("step", "timeout", "sum", "scale"),
-        ("end", "zero", "mean", "scale"),
-        ("end", "always", "sum", "no"),
-        ("end", "timeout", "sum", "center"),
-        ("failure", "zero", "sum", "center"),
-        ("failure", "always", "sum", "scale"),
-        ("failure", "timeout", "mean", "no"),
+    LossOptions(
+        reward=r, bootstrap=b, reduction=m, standardize=s, discount=0.9, value_weight=0.3, entropy_weight=0.05, baseline=v
+    )
+    for r, b, m, s, v in (
+        ("step", "zero", "sum", "no", "critic"),
+        ("step", "always", "mean", "center", "critic"),
+        ("step", "timeout", "sum", "scale", "critic"),
+        ("end", "zero", "mean", "scale", "critic"),
+        ("end", "always", "sum", "no", "critic"),
+        ("end", "timeout", "sum", "center", "critic"),
+        ("failure", "zero", "sum", "center", "critic"),
+        ("failure", "always", "sum", "scale", "critic"),
+        ("failure", "timeout", "mean", "no", "critic"),
+        ("step", "always", "sum", "no", "none"),
+        ("end", "timeout", "sum", "scale", "none"),
+        ("step", "zero", "sum", "scale", "local"),
+        ("step", "timeout", "mean", "center", "local"),
+        ("failure", "always", "sum", "no", "local"),
     )
 ]
 
 
-@pytest.mark.parametrize("options", CHOICES, ids=lambda o: f"{o.reward}-{o.bootstrap}-{o.reduction}-{o.standardize}")
+@pytest.mark.parametrize("options", CHOICES, ids=lambda o: f"{o.reward}-{o.bootstrap}-{o.reduction}-{o.standardize}-{o.baseline}")
 def test_agrees_with_a_second_derivation_on_random_episodes(options, x64, rng):
     theta = rng.normal(size=112) * 0.5
     episodes = [random_episode(rng, n, n != 12) for n in (5, 12, 1)]
-    ours = JIT_GRADIENT(jnp.asarray(theta), episodes, PAPER_NET, options, 1.0)
+    ours = JIT_GRADIENT(jnp.asarray(theta), episodes, PAPER_NET, options, WORLD)
     theirs = numpy_gradient(theta, episodes, options, threshold=1.0)
     assert np.abs(theirs).max() > 1e-3
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-10)
@@ -171,17 +207,23 @@ def reorder(forward):
 def streamed_gradient(theta, episodes, options, threshold, chunk, net=PAPER_NET):
     """The gradient as `agents_batched` computes it: chunk by chunk, nothing stored."""
     params, total = net.unflatten(theta[:, None]), None
-    note = jax.jit(lambda obs, action: streaming.tape(net, params, *reorder(net.forward(params, obs)), action, options))
+
+    @jax.jit
+    def note(obs, action, t):
+        f = fit_features(options, obs, t, WORLD) if options.fits else None
+        return streaming.tape(net, params, *reorder(net.forward(params, obs)), action, f, options)
+
+    features = 0 if not options.fits else 11 if options.baseline == "local" else 1
     advance = jax.jit(lambda *args: streaming.advance(net, *args, options.discount))
     for e in episodes:
-        traces, length = streaming.start(net.dim, (1,), options), int(e.length)
+        traces, length = streaming.start(net.dim, (1,), features), int(e.length)
         observations = e.observations[:, :, None]
         score = jnp.cumsum(e.rewards)
         for first in range(0, length, chunk):
             tapes, rewards, lived = [], [], []
             for t in range(first, first + chunk):
                 t_safe = min(t, CAPACITY - 1)
-                tapes.append(note(observations[:, t_safe], e.actions[t_safe][None]))
+                tapes.append(note(observations[:, t_safe], e.actions[..., t_safe, None], jnp.asarray([t_safe])))
                 final = jnp.asarray(t == length - 1)
                 rewards.append(shaped_reward(options.reward, e.rewards[t_safe], final, e.terminated, score[t_safe] >= threshold))
                 lived.append(t < length)
@@ -189,24 +231,45 @@ def streamed_gradient(theta, episodes, options, threshold, chunk, net=PAPER_NET)
             rewards, lived = jnp.stack(rewards)[:, None], jnp.array(lived)[:, None]
             traces = advance(traces, stacked, rewards, lived)
         _, last = net.apply(params, observations[:, length])
-        last = bootstrap_value(options.bootstrap, last, e.terminated[None])
+        last = bootstrap_value(options, last, e.terminated[None])
         one = streaming.finish(traces, e.length[None], last, options)
         total = one if total is None else jax.tree.map(jnp.add, total, one)
     return streaming.combine(total, len(episodes), options)[:, 0]
 
 
-@pytest.mark.parametrize("options", CHOICES, ids=lambda o: f"{o.reward}-{o.bootstrap}-{o.reduction}-{o.standardize}")
+@pytest.mark.parametrize("options", CHOICES, ids=lambda o: f"{o.reward}-{o.bootstrap}-{o.reduction}-{o.standardize}-{o.baseline}")
 def test_streaming_gives_the_same_gradient_without_storing_an_episode(options, x64, rng):
     theta = jnp.asarray(rng.normal(size=112) * 0.5)
     episodes = [random_episode(rng, n, n != 12) for n in (5, 12, 1)]
-    stored = JIT_GRADIENT(theta, episodes, PAPER_NET, options, 1.0)
+    stored = JIT_GRADIENT(theta, episodes, PAPER_NET, options, WORLD)
     streamed = streamed_gradient(theta, episodes, options, 1.0, chunk=5)
     np.testing.assert_allclose(streamed, stored, rtol=1e-8, atol=1e-9)
 
 
 def test_streaming_handles_biases_and_depth(x64, rng):
-    net = ActorCritic(observation_dim=4, num_actions=3, hidden=(5, 6), biases=True)
+    net = ActorCritic(observation_dim=4, actions=Categorical(3), hidden=(5, 6), biases=True)
     theta = jnp.asarray(rng.normal(size=net.dim) * 0.5)
     episodes, options = [random_episode(rng, 9, True, net)], LossOptions(standardize="scale")
     streamed = streamed_gradient(theta, episodes, options, 1.0, 4, net)
-    np.testing.assert_allclose(streamed, JIT_GRADIENT(theta, episodes, net, options, 1.0), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(streamed, JIT_GRADIENT(theta, episodes, net, options, WORLD), rtol=1e-8, atol=1e-9)
+
+
+def test_a_gaussian_policy_streams_the_gradient_of_its_own_log_density(x64, rng):
+    net = ActorCritic(observation_dim=4, actions=Gaussian((-2.0, 0.0), (2.0, 1.0)), hidden=(5,), bounds=WORLD.observation_bounds)
+    theta = jnp.asarray(rng.normal(size=net.dim) * 0.5)
+    episodes = [random_episode(rng, n, False, net) for n in (9, 12)]
+    options = LossOptions(baseline="local", standardize="scale")
+    streamed = streamed_gradient(theta, episodes, options, 1.0, 4, net)
+    np.testing.assert_allclose(streamed, JIT_GRADIENT(theta, episodes, net, options, WORLD), rtol=1e-7, atol=1e-8)
+
+
+def test_the_local_fit_is_ridge_regression_in_every_lane(x64, rng):
+    f, y = rng.normal(size=(7, 40, 3)), rng.normal(size=(40, 3))
+    gram, cross = np.einsum("itl,jtl->ijl", f, f), np.einsum("itl,tl->il", f, y)
+    ours = baseline.fit(jnp.asarray(gram), jnp.asarray(cross))
+    for lane in range(3):
+        g = gram[..., lane]
+        np.testing.assert_allclose(
+            ours[:, lane], np.linalg.solve(g + 1e-3 * np.trace(g) / 7 * np.eye(7), cross[:, lane]), rtol=1e-9
+        )
+    assert np.isfinite(baseline.fit(jnp.zeros((7, 7)), jnp.zeros(7))).all()

@@ -5,6 +5,7 @@ import jax
 import numpy as np
 import pytest
 
+from pgc.policies.actions import Categorical
 from pgc.worlds import CartPole
 from pgc.worlds.cartpole import CartPolePsi, CartPoleState
 
@@ -80,6 +81,6 @@ def test_starts_are_uniform_within_a_twentieth():
 
 def test_the_papers_world():
     world = CartPole()
-    assert (world.max_steps, world.score_threshold, world.num_actions) == (200, 195.0, 2)
+    assert (world.max_steps, world.score_threshold, world.actions) == (200, 195.0, Categorical(2))
     assert len(world.observation_bounds) == world.observation_dim
     assert world.default_psi == (9.8, 1.0, 0.1, 0.5, 10.0, 0.02)

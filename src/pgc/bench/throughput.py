@@ -16,10 +16,10 @@ import jax
 
 from pgc.bench import numpy_loop, torch_loop
 from pgc.bench.common import Settings
-from pgc.config import PRESETS
+from pgc.config import PRESETS, configure
 from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError
-from pgc.problem import PAPER_SIZES, build
+from pgc.problem import build, resolve
 
 KNOWN = ("laplace", "prs")
 ENDLESS = 10_000_000
@@ -47,8 +47,9 @@ def bench(mechanism: str, trials: int, seconds: float, seed: int, baselines: boo
     }
     if not baselines:
         return result
-    clip, buffer_size = PAPER_SIZES[mechanism]
-    settings = Settings(mechanism=mechanism, clip=clip, buffer_size=buffer_size, seed=seed, seconds=seconds)
+    paper = resolve(configure(preset="paper", mechanism=mechanism))
+    assert paper.clip is not None and paper.buffer_size is not None
+    settings = Settings(mechanism=mechanism, clip=paper.clip, buffer_size=paper.buffer_size, seed=seed, seconds=seconds)
     for name, loop, needs in (("numpy", numpy_loop, "gymnasium"), ("torch", torch_loop, "torch")):
         if importlib.util.find_spec(needs) and importlib.util.find_spec("gymnasium"):
             counts = loop.run(settings)

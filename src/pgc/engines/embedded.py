@@ -21,6 +21,9 @@ from pgc.policies import ActorCritic
 from pgc.randomness import trial_seed
 from pgc.tracing import trace_fields
 
+LANES_PER_UPDATE = 32
+"""Dear updates are made for one of this many lanes at a time."""
+
 
 class Pending(NamedTuple):
     """What each of the W workers of each lane has finished and not yet delivered."""
@@ -127,15 +130,16 @@ class Engine:
         return state, records
 
     def _turn(self, state: State) -> tuple[State, Record]:
-        training, theta = self.training, state.aggregator.theta
-        play = agents.play(training, theta, state.play, self.ticks_per_turn, state.running)
+        training, offer = self.training, self.aggregator.offer(state.aggregator)
+        theta = offer.theta
+        play = agents.play(training, offer, state.play, self.ticks_per_turn, state.running)
         play, complete = agents.end_episodes(training, theta, play)
         complete = complete & state.running
 
         # Step 3: a lane that completed its submission leaves the report with its worker. (A branch, because XLA would
         # otherwise compute the report anew for each of the W slots it may go to.)
         report, bit = jax.lax.cond(
-            jnp.any(complete), lambda p: agents.report(training, p), lambda p: agents.no_report(training, p), play
+            jnp.any(complete), partial(agents.report, training), partial(agents.no_report, training), offer, play
         )
         mine = (jnp.arange(self.workers)[:, None] == state.worker) & complete
         made = Pending(report[:, None], bit, state.begun + play.ticks, state.version, play.score, play.ticks, complete)
@@ -146,8 +150,10 @@ class Engine:
         first = jnp.arange(self.workers)[:, None] == earliest
         due = _take(pending, first)
         delivered = complete & due.real
-        accepted = jax.vmap(Aggregator.accept, -1, -1)(self.aggregator, state.aggregator, due.report, due.version)
-        aggregator = select(delivered, accepted, state.aggregator)
+        taken = jax.vmap(Aggregator.take, -1, -1)(self.aggregator, state.aggregator, due.report, due.version)
+        updated = self._update(taken, delivered)
+        averaged = jax.vmap(Aggregator.average, -1, -1)(self.aggregator, updated)
+        aggregator = select(delivered, averaged, state.aggregator)
         staleness = state.aggregator.version - due.version
 
         # Step 1: that worker copies θ and plays its next agent.
@@ -167,6 +173,25 @@ class Engine:
             running=state.running & (aggregator.received < self.submissions) & ~stop,
         )
         return state, Record(delivered, aggregator.received, due.score, due.ticks, staleness, due.ends, due.bit)
+
+    def _update(self, state: AggregatorState, delivered: jax.Array) -> AggregatorState:
+        """Step 4 where a buffer is full. Dear updates are made for a few lanes at a time: few of them are due in any one turn."""
+        full = jax.vmap(Aggregator.full, -1)(self.aggregator, state) & delivered
+        if not self.aggregator.updates_are_dear:
+            return select(full, jax.vmap(Aggregator.update, -1, -1)(self.aggregator, state), state)
+        lanes = full.shape[0]
+        at_once = -(-lanes // LANES_PER_UPDATE)
+        order = jnp.argsort(~full, stable=True)
+
+        def some(i: jax.Array, state: AggregatorState) -> AggregatorState:
+            which = jax.lax.dynamic_slice(order, (i * at_once,), (at_once,))
+            aggregator, before = jax.tree.map(lambda leaf: leaf[..., which], (self.aggregator, state))
+            after = select(full[which], jax.vmap(Aggregator.update, -1, -1)(aggregator, before), before)
+            put: AggregatorState = jax.tree.map(lambda all_, new: all_.at[..., which].set(new), state, after)
+            return put
+
+        made: AggregatorState = jax.lax.fori_loop(0, -(-jnp.sum(full) // at_once), some, state)
+        return made
 
     def _watch(self, monitor: Monitor, bit: jax.Array, delivered: jax.Array) -> tuple[Monitor, jax.Array]:
         """Stop when the debiased success rate of a whole window exceeds `stop_rate` by two standard deviations."""
@@ -205,7 +230,7 @@ def _take(pending: Pending, chosen: jax.Array) -> Pending:
 
 def in_lanes(engine: Engine, lanes: int) -> Engine:
     """The engine with each number repeated for every lane."""
-    repeated: Engine = jax.tree.map(lambda number: jnp.broadcast_to(jnp.asarray(number), (lanes,)), engine)
+    repeated: Engine = jax.tree.map(lambda x: jnp.broadcast_to(jnp.asarray(x)[..., None], (*jnp.shape(x), lanes)), engine)
     return repeated
 
 

@@ -62,7 +62,9 @@ def run(
         if worker.agent is None or worker.agent.spent:
             worker.agent = Agent(training, at)
         worker.version = state.version
-        worker.submission = worker.agent.answer(state.theta, int(state.received), at)  # 1 deliver, 2 train, 3 randomise
+        worker.submission = worker.agent.answer(
+            aggregator.offer(state), int(state.received), at
+        )  # 1 deliver, 2 train, 3 randomise
         worker.ends = now + int(worker.submission.ticks)
 
     for worker in crew:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.policies import ActorCritic, exploration
+from pgc.policies import ActorCritic
 from pgc.worlds import World
 
 POLICIES_AT_ONCE = 32
@@ -39,13 +39,13 @@ def _play(world: World, policy: ActorCritic, thetas: jax.Array, psis: Any, keys:
     shape = (policies, episodes)
     start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), jax.vmap(world.reset)(keys, psis))
     psis = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), psis)
-    step = jax.vmap(jax.vmap(world.step, (None, 0, 0, 0)), (None, 0, 0, 0))
+    step = jax.vmap(jax.vmap(world.step, (None, 0, -1, 0)), (None, 0, -2, 0))
     observe = jax.vmap(jax.vmap(world.observe, out_axes=-1), out_axes=-2)
 
     def tick(carry: Any, t: jax.Array) -> tuple[Any, None]:
         state, alive, score = carry
-        logits, _ = policy.apply(params, observe(state))
-        action = exploration.choose(exploration.behaviour(logits, 0.0, True), jnp.full(shape, 0.5))
+        outputs, _ = policy.apply(params, observe(state))
+        action = policy.actions.greedy(outputs)
         moved = step(jax.random.fold_in(keys[0], t), state, action, psis)
         return (moved.state, alive & ~moved.terminated, score + jnp.where(alive, moved.reward, 0.0)), None
 

@@ -15,7 +15,6 @@ from pgc.experiments import figures, metrics
 from pgc.experiments.evaluation import greedy_scores
 from pgc.experiments.folder import Folder, finite
 from pgc.experiments.runs import Run
-from pgc.policies import exploration
 from pgc.problem import Problem, build
 from pgc.worlds import Population, Variation
 
@@ -148,9 +147,8 @@ def _film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -
 
     @jax.jit
     def step(t: jax.Array, state: Any) -> Any:
-        logits, _ = policy.apply(params, world.observe(state))
-        action = exploration.choose(exploration.behaviour(logits, 0.0, True), jnp.asarray(0.5))
-        return world.step(jax.random.fold_in(key, t), state, action, psi)
+        outputs, _ = policy.apply(params, world.observe(state))
+        return world.step(jax.random.fold_in(key, t), state, policy.actions.greedy(outputs), psi)
 
     states = [state]
     for t in range(world.max_steps):

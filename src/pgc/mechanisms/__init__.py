@@ -1,45 +1,131 @@
-"""Q: what randomises a gradient. Each mechanism is a small file: its guarantee, prepare, draw, decode."""
+"""Q: what randomises a gradient. Each mechanism is a small file: its guarantee, prepare, draw, decode, error."""
 
+import importlib
 import math
+from typing import Any, TypeVar
 
 from pgc.errors import PgcError
 from pgc.mechanisms.base import Guarantee, Mechanism
+from pgc.mechanisms.duchi import Duchi
+from pgc.mechanisms.index_code import IndexCode
 from pgc.mechanisms.laplace import Laplace
 from pgc.mechanisms.laplace_readings import CoordinatewiseLaplace, EuclideanLaplace, WideCoordinatewiseLaplace
+from pgc.mechanisms.lift import NormLift
 from pgc.mechanisms.none import NoPrivacy
+from pgc.mechanisms.piecewise import Piecewise
+from pgc.mechanisms.privunit import PrivUnit
+from pgc.mechanisms.privunitg import PrivUnitG
 from pgc.mechanisms.prs import ProjectedRandomSign, paper_reduced_dim
+from pgc.mechanisms.prs_sign import ProjectedSign, best_reduced_dim
 from pgc.mechanisms.score_bit import ScoreBit
+from pgc.mechanisms.sphere import OnSphere
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     kind.name: kind
-    for kind in (NoPrivacy, Laplace, ProjectedRandomSign, CoordinatewiseLaplace, WideCoordinatewiseLaplace, EuclideanLaplace)
-}
+    for kind in (
+        NoPrivacy, Laplace, ProjectedRandomSign, ProjectedSign, Piecewise, Duchi, IndexCode, PrivUnitG, PrivUnit,
+        CoordinatewiseLaplace, WideCoordinatewiseLaplace, EuclideanLaplace,
+    )
+}  # fmt: skip
+
+Kind = TypeVar("Kind", bound=type[Mechanism])
 
 
-def make_mechanism(name: str, *, dim: int, epsilon: float, clip: float, reduced_dim: int | None = None) -> Mechanism:
-    """The mechanism of that name. At ε = ∞ every mechanism is `none`: clip, no noise."""
+def register(kind: Kind) -> Kind:
+    """Make a mechanism of one's own known by its name, to `make_mechanism`, `pgc.train` and the rest. A class decorator."""
+    if MECHANISMS.setdefault(kind.name, kind).__qualname__ != kind.__qualname__:
+        raise PgcError(f"there is a mechanism called '{kind.name}' already; choose another name")
+    MECHANISMS[kind.name] = kind
+    return kind
+
+
+def find_mechanism(name: str) -> type[Mechanism]:
+    """By its name; or, as MODULE:CLASS, from an importable module of one's own."""
+    module, colon, of = name.partition(":")
+    if colon:
+        try:
+            found = getattr(importlib.import_module(module), of)
+        except (ImportError, AttributeError) as error:
+            raise PgcError(f"cannot load mechanism '{name}' ({error}); write MODULE:CLASS of an importable module") from None
+        if not (isinstance(found, type) and issubclass(found, Mechanism)):
+            raise PgcError(f"'{name}' is not a pgc Mechanism")
+        return found
     if name not in MECHANISMS:
-        raise PgcError(f"unknown mechanism '{name}'; choose one of: {', '.join(MECHANISMS)}")
-    kind = NoPrivacy if math.isinf(epsilon) and epsilon > 0 else MECHANISMS[name]
-    if kind is ProjectedRandomSign:
-        d_hat = paper_reduced_dim(epsilon, dim) if reduced_dim is None else reduced_dim
-        return ProjectedRandomSign(dim=dim, epsilon=epsilon, clip=clip, reduced_dim=d_hat)
-    if kind is NoPrivacy:
-        return NoPrivacy(dim=dim, clip=clip)
-    return kind(dim=dim, epsilon=epsilon, clip=clip)
+        raise PgcError(f"unknown mechanism '{name}'; choose one of: {', '.join(MECHANISMS)}; or MODULE:CLASS of your own")
+    return MECHANISMS[name]
+
+
+def make_mechanism(name: str, *, dim: int, epsilon: float, clip: float, lift: bool = False, **options: Any) -> Mechanism:
+    """The mechanism of that name. At ε = ∞ every mechanism is `none`: clip, no noise.
+
+    `lift` makes one that reports a direction report the norm as well (up to `clip`). Options that only some mechanisms have:
+    `reduced_dim` (prs, prs-sign), `unbiased` (prs), `code_size` (index).
+    """
+    kind = find_mechanism(name)
+    if math.isinf(epsilon) and epsilon > 0:
+        kind = NoPrivacy
+    elif lift and not issubclass(kind, OnSphere):
+        raise PgcError(f"the norm lift is for mechanisms that report a direction; {name} has a norm already")
+    if lift and issubclass(kind, OnSphere):
+        inner = kind.make(dim=dim + 1, epsilon=epsilon, clip=1.0, **options)
+        assert isinstance(inner, OnSphere)
+        return NormLift(dim=dim, epsilon=epsilon, clip=clip, inner=inner)
+    return kind.make(dim=dim, epsilon=epsilon, clip=clip, **options)
+
+
+def fitted(name: str, *, dim: int, epsilon: float, **options: Any) -> Mechanism:
+    """That mechanism with the clip that suits a gradient of norm 1 in a random direction: what `best` compares.
+
+    An L1 norm of √(2d/π), the largest coordinate below √(2·ln(2d)/d), and projections below 3 in size, as they mostly are.
+    """
+    clips = {
+        "laplace": 2 * math.sqrt(2 * dim / math.pi),
+        "piecewise": min(1.0, math.sqrt(2 * math.log(2 * dim) / dim)),
+        "prs": 3.0,
+    }
+    return make_mechanism(name, dim=dim, epsilon=epsilon, clip=clips.get(name, 1.0), unbiased=True, **options)
+
+
+def best(dim: int, epsilon: float, *, most_bytes: int | None = None) -> Mechanism:
+    """The mechanism whose report of a d-dimensional direction has the least expected squared error at an honest ε.
+
+    With `most_bytes`, the best of those whose report is no longer. Mechanisms that state no error are not considered.
+    """
+    candidates = []
+    for name in MECHANISMS:
+        if name == "none" or dim < MECHANISMS[name].smallest_dim:
+            continue
+        made = fitted(name, dim=dim, epsilon=epsilon, code_size=256 if most_bytes == 1 else None)
+        if made.guarantee.honest and math.isfinite(made.error()) and (most_bytes is None or made.report_bytes <= most_bytes):
+            candidates.append(made)
+    if not candidates:
+        raise PgcError(f"no mechanism has reports of at most {most_bytes} bytes; the smallest take 1")
+    return min(candidates, key=lambda mechanism: mechanism.error())
 
 
 __all__ = [
     "MECHANISMS",
     "CoordinatewiseLaplace",
+    "Duchi",
     "EuclideanLaplace",
     "Guarantee",
+    "IndexCode",
     "Laplace",
     "Mechanism",
     "NoPrivacy",
+    "NormLift",
+    "Piecewise",
+    "PrivUnit",
+    "PrivUnitG",
     "ProjectedRandomSign",
+    "ProjectedSign",
     "ScoreBit",
     "WideCoordinatewiseLaplace",
+    "best",
+    "best_reduced_dim",
+    "find_mechanism",
+    "fitted",
     "make_mechanism",
     "paper_reduced_dim",
+    "register",
 ]

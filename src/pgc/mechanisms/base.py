@@ -3,6 +3,7 @@
     prepare(gradient, public) -> thresholds     deterministic: sanitise, clip, project
     draw(thresholds, secret)  -> code           the only random step: compares secret words with thresholds
     decode(code, public)      -> vector         on the aggregator
+    error(norm)               -> number         its expected squared error, in closed form
 
 `public` and `secret` are arrays of uniform 32-bit words, and that is all the randomness there is. In a simulation both come
 from a JAX key; on a device the secret ones come from the operating system and the public ones from a hash of the offer. The
@@ -56,6 +57,10 @@ class Mechanism(ABC):
     A compiled program takes them as arguments and so serves every ε and C. Anything else they read (d, d̂) is a shape, and ε
     itself is out of their reach: it enters only through constants that were rounded to the safe side beforehand."""
 
+    smallest_dim: ClassVar[int] = 1
+    nested: ClassVar[tuple[str, ...]] = ()
+    """Fields that are mechanisms themselves."""
+
     dim: int
     """d, the length of the gradient."""
     epsilon: float
@@ -69,8 +74,8 @@ class Mechanism(ABC):
             raise PgcError(f"epsilon must be greater than 0 (inf for no privacy), not {self.epsilon:g}")
         if not SMALLEST_CLIP <= self.clip <= self.largest_clip:
             raise PgcError(f"clip must be between {SMALLEST_CLIP:g} and {self.largest_clip:g} for {self.name}, not {self.clip:g}")
-        if self.dim < 1:
-            raise PgcError(f"a gradient needs at least one dimension, not {self.dim}")
+        if self.dim < self.smallest_dim:
+            raise PgcError(f"{self.name} needs a gradient of at least {self.smallest_dim} dimension(s), not {self.dim}")
 
     @property
     @abstractmethod
@@ -98,6 +103,29 @@ class Mechanism(ABC):
     @abstractmethod
     def decode(self, code: Array, public: Array) -> Array:
         """g̃: what the aggregator makes of a code. Post-processing."""
+
+    def error(self, norm: float = 1.0) -> float:
+        """E‖g̃ − g‖² for a gradient of this L2 norm that no clip changes. NaN where nobody has worked it out."""
+        return math.nan
+
+    @property
+    def report_bytes(self) -> int:
+        """What a code takes on the wire; by default a float32 for each coordinate."""
+        return 4 * self.dim
+
+    @classmethod
+    def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
+        """From the settings of a run. Mechanisms that have options of their own (see `make_mechanism`) pick them here."""
+        return cls(dim=dim, epsilon=epsilon, clip=clip)
+
+    def simulate(self, gradient: Array, public: Array, secret: Array) -> Array:
+        """`randomize`, or a shortcut to a report with the same distribution, for simulations. From `simulated_words`."""
+        return self.randomize(gradient, public, secret)
+
+    @property
+    def simulated_words(self) -> tuple[int, int]:
+        """Public and secret words that `simulate` uses."""
+        return self.public_words, self.secret_words
 
     def randomize(self, gradient: Array, public: Array, secret: Array) -> Array:
         """prepare, draw and decode in one: g̃ = Q(g). A gradient of any shape with d entries, a scalar included."""

@@ -59,6 +59,10 @@ class AdditiveLaplace(Mechanism):
         )
         return Guarantee(epsilon=true, nominal_epsilon=self.epsilon, statement=statement)
 
+    def error(self, norm: float = 1.0) -> float:
+        """2·d·(C/ε)², whatever the gradient in the ball."""
+        return 2 * self.dim * self.scale**2
+
     @property
     def secret_words(self) -> int:
         """One per coordinate."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from pgc.mechanisms.base import Array, Guarantee, Mechanism
 from pgc.mechanisms.clip import clip_l1
@@ -29,6 +30,10 @@ class NoPrivacy(Mechanism):
             statement="No privacy: the aggregator sees each agent's clipped gradient.",
         )
 
+    def error(self, norm: float = 1.0) -> float:
+        """None."""
+        return 0.0
+
     @property
     def secret_words(self) -> int:
         """No randomness."""
@@ -37,6 +42,11 @@ class NoPrivacy(Mechanism):
     def prepare(self, gradient: Array, public: Array) -> Array:
         """ḡ."""
         return clip_l1(gradient, self.clip / 2)
+
+    @classmethod
+    def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
+        """Whatever ε is."""
+        return cls(dim=dim, clip=clip)
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
         """ḡ itself."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal, localcontext
+from decimal import Decimal, localcontext
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pgc.errors import PgcError
 from pgc.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
 from pgc.mechanisms.clip import HUGE, clip_elements
-
-WORD = 2**32
+from pgc.mechanisms.randomized_response import WORD, keep_threshold
 
 
 def paper_reduced_dim(epsilon: float, dim: int) -> int:
@@ -33,15 +33,17 @@ class ProjectedRandomSign(Mechanism):
     a uniform 32-bit word is below an integer threshold in [t, 2³² − t], with t = ⌈2³²/(e^{ε/d̂} + 1)⌉ computed in 60-digit
     arithmetic and rounded up. A report is d̂ bits; it has no floating-point channel.
 
-    As printed, Mᵀ ũ is a *scaled* estimate: E[Mᵀ ũ] = d̂·tanh(ε/2d̂)·g where nothing is clipped, direction only where
-    |M g| ≫ C. ε therefore also changes the learning rate.
+    As printed, ũ_i = ±C and Mᵀ ũ is a *scaled* estimate: E[Mᵀ ũ] = d̂·tanh(ε/2d̂)·g where nothing is clipped, direction only where
+    |M g| ≫ C. ε therefore also changes the learning rate. With `unbiased`, ũ is divided by d̂·tanh(ε/2d̂).
     """
 
     name = "prs"
-    traced = {"clip": np.float32, "lowest_threshold": np.uint32, "highest_threshold": np.uint32}
+    traced = {"clip": np.float32, "lowest_threshold": np.uint32, "highest_threshold": np.uint32, "size": np.float32}
 
     reduced_dim: int
     """d̂, the number of bits sent."""
+    unbiased: bool = False
+    """Whether the report is scaled to be an unbiased estimate where nothing is clipped. The paper's is not."""
 
     def __post_init__(self) -> None:
         """d̂ between 1 and d."""
@@ -49,6 +51,12 @@ class ProjectedRandomSign(Mechanism):
         require_finite_epsilon(self)
         if not 1 <= self.reduced_dim <= self.dim:
             raise PgcError(f"reduced_dim must be between 1 and d = {self.dim}, not {self.reduced_dim}")
+
+    @classmethod
+    def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
+        """With the d̂ that is asked for, or the paper's; unbiased if asked for."""
+        d_hat = options.get("reduced_dim") or paper_reduced_dim(epsilon, dim)
+        return cls(dim=dim, epsilon=epsilon, clip=clip, reduced_dim=d_hat, unbiased=bool(options.get("unbiased")))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -63,17 +71,39 @@ class ProjectedRandomSign(Mechanism):
     @cached_property
     def lowest_threshold(self) -> int:
         """t: the fewest of 2³² words that set a bit. (2³² − t)/t ≤ e^{ε/d̂} exactly."""
-        if self.epsilon / self.reduced_dim > WORD.bit_length():  # 2³²/(e^ε + 1) < 1, and e^ε may be too large to write down
-            return 1
-        with localcontext() as context:
-            context.prec = 60
-            exact = WORD / ((Decimal(self.epsilon) / self.reduced_dim).exp() + 1)
-            return int(exact.to_integral_value(rounding=ROUND_CEILING))
+        return WORD - self.highest_threshold
 
     @cached_property
     def highest_threshold(self) -> int:
         """2³² − t: the most words that set a bit."""
-        return WORD - self.lowest_threshold
+        with localcontext() as context:
+            context.prec = 60
+            share = Decimal(self.epsilon) / self.reduced_dim
+        return keep_threshold(share)
+
+    @property
+    def lean(self) -> float:
+        """τ = tanh(ε/2d̂), as the integers have it: how much oftener a bit at ±C tells the truth than not."""
+        return (self.highest_threshold - self.lowest_threshold) / WORD
+
+    @cached_property
+    def size(self) -> float:
+        """The size of ũ_i."""
+        return self.clip / (self.reduced_dim * self.lean) if self.unbiased else self.clip
+
+    def error(self, norm: float = 1.0) -> float:
+        """s²·(d̂·d + d̂(d̂−1)·(τ‖g‖/C)²) − 2·s·d̂·τ‖g‖²/C + ‖g‖² with |ũ_i| = s; C²·d/(d̂τ²) − ‖g‖²/d̂ if unbiased.
+
+        Where |M g| ≤ C, which only a g that is small beside C makes nearly sure.
+        """
+        d_hat, share = self.reduced_dim, self.lean / self.clip
+        spread = self.size**2 * (d_hat * self.dim + d_hat * (d_hat - 1) * (share * norm) ** 2)
+        return spread - 2 * self.size * d_hat * share * norm**2 + norm**2
+
+    @property
+    def report_bytes(self) -> int:
+        """A bit for each projection."""
+        return -(-self.reduced_dim // 8)
 
     @property
     def secret_words(self) -> int:
@@ -109,8 +139,8 @@ class ProjectedRandomSign(Mechanism):
         return secret < thresholds
 
     def decode(self, code: Array, public: Array) -> Array:
-        """Mᵀ ũ, ũ_i = ±C."""
+        """Mᵀ ũ."""
         xp = public.__array_namespace__()
-        u = xp.where(code, self.clip, -self.clip)
+        u = xp.where(code, self.size, -self.size)
         m = self.projection(public, u.dtype)
         return xp.sum(m * u[:, None], axis=0)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal, localcontext
 
 import numpy as np
 
 from pgc.errors import PgcError
 from pgc.mechanisms.base import Array
-
-WORD = 2**32
+from pgc.mechanisms.randomized_response import WORD, keep_threshold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +30,7 @@ class ScoreBit:
     @property
     def keep_threshold(self) -> int:
         """How many of 2³² words keep the truth."""
-        if self.epsilon > WORD.bit_length():
-            return WORD - 1
-        with localcontext() as context:
-            context.prec = 60
-            power = Decimal(self.epsilon).exp()
-            return int((WORD * power / (power + 1)).to_integral_value(rounding=ROUND_FLOOR))
+        return keep_threshold(self.epsilon)
 
     def draw(self, success: Array, secret: Array) -> Array:
         """The bit that is sent, from one secret word."""

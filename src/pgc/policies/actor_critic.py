@@ -15,6 +15,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from pgc.policies.actions import Actions
+
 
 class Layer(NamedTuple):
     """One affine map; `bias` is None in the paper's network."""
@@ -40,16 +42,18 @@ class ActorCritic:
     """
 
     observation_dim: int
-    num_actions: int
+    actions: Actions
     hidden: tuple[int, ...] = (16,)
     biases: bool = False
+    bounds: tuple[tuple[float, float], ...] | None = None
+    """A public box: observations in it are seen as [−1, 1]. None: as they are."""
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """(outputs, inputs) of each layer, in the order in which θ holds them."""
         widths = (self.observation_dim, *self.hidden)
         shared = [(out, into) for into, out in itertools.pairwise(widths)]
-        return [*shared, (self.num_actions, widths[-1]), (1, widths[-1])]
+        return [*shared, (self.actions.outputs, widths[-1]), (1, widths[-1])]
 
     @property
     def dim(self) -> int:
@@ -68,33 +72,50 @@ class ActorCritic:
         return Params(tuple(layers[:-2]), layers[-2], layers[-1])
 
     def apply(self, params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Logits (actions, *batch) and values (*batch) at observations (features, *batch)."""
-        logits, value, _ = self.forward(params, observation)
-        return logits, value
+        """Outputs (logits or means, *batch) and values (*batch) at observations (features, *batch)."""
+        outputs, value, _ = self.forward(params, observation)
+        return outputs, value
 
     def forward(self, params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
         """`apply`, and the inputs of each shared layer and of the heads, which `backward` needs."""
-        inputs = [observation]
+        inputs = [self._seen(observation)]
         for layer in params.shared:
             inputs.append(jax.nn.relu(_affine(layer, inputs[-1])))
         return _affine(params.policy, inputs[-1]), _affine(params.value, inputs[-1])[0], tuple(inputs)
 
     def backward(
-        self, params: Params, inputs: tuple[jax.Array, ...], to_logits: jax.Array, to_value: jax.Array
+        self, params: Params, inputs: tuple[jax.Array, ...], to_outputs: jax.Array, to_value: jax.Array
     ) -> tuple[jax.Array, ...]:
-        """The cotangent of each layer's output, in the order of `shapes`, given those of the logits and the value.
+        """The cotangent of each layer's output, in the order of `shapes`, given those of the policy's outputs and the value.
 
         A layer's gradient is the outer product of its cotangent and its input (and the cotangent itself for the bias).
         """
-        cotangents = [to_value[None], to_logits]
-        back = sum_of_products(list(params.policy.weight), list(to_logits)) + to_value * params.value.weight[0]
+        cotangents = [to_value[None], to_outputs]
+        back = sum_of_products(list(params.policy.weight), list(to_outputs)) + to_value * params.value.weight[0]
         for layer, output in zip(reversed(params.shared), reversed(inputs), strict=False):
             cotangents.append(jnp.where(output > 0, back, 0.0))
             back = sum_of_products(list(layer.weight), list(cotangents[-1]))
         return tuple(reversed(cotangents))
 
+    def _seen(self, observation: jax.Array) -> jax.Array:
+        if self.bounds is None:
+            return observation
+        low, high = (jnp.asarray(end, observation.dtype) for end in zip(*self.bounds, strict=True))
+        shape = (-1, *[1] * (observation.ndim - 1))
+        return (observation - ((low + high) / 2).reshape(shape)) * (2 / (high - low)).reshape(shape)
+
+    def scale_outputs(self, theta: jax.Array, factor: jax.Array) -> jax.Array:
+        """θ (d,) whose policy has its outputs multiplied by a factor: the policy's head is linear."""
+        value = self.hidden[-1] + self.biases if self.hidden else self.observation_dim + self.biases
+        last = self.dim - value
+        first = last - self.actions.outputs * value
+        return theta.at[first:last].multiply(factor)
+
     def init(self, key: jax.Array, how: str = "glorot") -> jax.Array:
-        """θ_0: `glorot` (uniform ±√(6/(inputs + outputs)), biases zero), `normal` (N(0, 0.1²)) or `zeros`."""
+        """θ_0: `glorot` (uniform ±√(6/(inputs + outputs)), biases zero), `normal` (N(0, 0.1²)), `zeros`, or `flat`.
+
+        `flat` is Glorot's with a policy head 100 times smaller: every action is as good as any other until something is learnt.
+        """
         if how == "normal":
             return 0.1 * jax.random.normal(key, (self.dim,))
         if how == "zeros":
@@ -105,7 +126,8 @@ class ActorCritic:
             pieces.append(jax.random.uniform(k, (out * into,), minval=-limit, maxval=limit))
             if self.biases:
                 pieces.append(jnp.zeros((out,)))
-        return jnp.concatenate(pieces)
+        theta = jnp.concatenate(pieces)
+        return self.scale_outputs(theta, jnp.asarray(0.01)) if how == "flat" else theta
 
 
 def _affine(layer: Layer, x: jax.Array) -> jax.Array:

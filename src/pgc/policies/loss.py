@@ -17,12 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from pgc.policies import baseline
 from pgc.policies.actor_critic import ActorCritic
+
+if TYPE_CHECKING:
+    from pgc.worlds import World
 
 STD_FLOOR = 1e-6
 """Returns that are all alike are only centred."""
@@ -39,13 +43,25 @@ class LossOptions:
     bootstrap: Literal["zero", "always", "timeout"] = "always"
     reduction: Literal["sum", "mean"] = "sum"
     standardize: Literal["no", "center", "scale"] = "no"
+    baseline: Literal["critic", "none", "local"] = "critic"
+    """What stands for V(s_t) in A: the network's value, nothing, or what the agent fits to its own episodes (`baseline.py`)."""
+
+    @property
+    def critic(self) -> bool:
+        """Whether V of the network is used and learnt. A baseline that nobody trains would only add noise."""
+        return self.baseline == "critic"
+
+    @property
+    def fits(self) -> bool:
+        """Whether returns are compared with a fit, be it their mean."""
+        return self.baseline == "local" or self.standardize != "no"
 
 
 class Episode(NamedTuple):
     """One history H_n, padded to a fixed capacity; steps t ≥ `length` do not exist."""
 
     observations: jax.Array  # (features, capacity + 1), s_0 … s_T
-    actions: jax.Array  # (capacity,)
+    actions: jax.Array  # (capacity,), or (dim, capacity) where they are continuous
     rewards: jax.Array  # (capacity,), the world's own
     length: jax.Array  # T
     terminated: jax.Array  # s_T is terminal, not a time-out
@@ -64,9 +80,10 @@ def shaped_reward(kind: str, reward: jax.Array, ends: jax.Array, terminated: jax
     return reward
 
 
-def bootstrap_value(kind: str, value: jax.Array, terminated: jax.Array) -> jax.Array:
+def bootstrap_value(options: LossOptions, value: jax.Array, terminated: jax.Array) -> jax.Array:
     """What stands for V(s_T): `zero` nothing, `always` the network's value, `timeout` that only if s_T is not terminal."""
-    if kind == "zero":
+    kind = options.bootstrap
+    if kind == "zero" or not options.critic:
         return jnp.zeros_like(value)
     if kind == "timeout":
         return jnp.where(terminated, 0.0, value)
@@ -89,11 +106,11 @@ def episode_loss(theta: jax.Array, episode: Episode, targets: jax.Array, policy:
     """L̂_n for one episode and given targets (constants)."""
     observations = episode.observations[:, :-1]
     params = policy.unflatten(jnp.broadcast_to(theta[:, None], (policy.dim, observations.shape[1])))
-    logits, values = policy.apply(params, observations)  # (actions, capacity), (capacity,)
-    log_pi = jax.nn.log_softmax(logits, axis=0)
-    chosen = jnp.take_along_axis(log_pi, episode.actions[None], axis=0)[0]
-    entropy = -jnp.sum(jnp.exp(log_pi) * log_pi, axis=0)
-    advantage = jax.lax.stop_gradient(targets - values)
+    outputs, values = policy.apply(params, observations)  # (outputs, capacity), (capacity,)
+    chosen = policy.actions.log_probability(outputs, episode.actions)
+    entropy = policy.actions.entropy(outputs)
+    values = values if options.critic else targets  # no value loss ...
+    advantage = jax.lax.stop_gradient(targets - values if options.critic else targets)  # ... and no baseline
 
     per_step = (
         -chosen * advantage
@@ -113,23 +130,55 @@ def episode_returns(theta: jax.Array, episode: Episode, policy: ActorCritic, opt
     rewards = shaped_reward(options.reward, episode.rewards, t == episode.length - 1, episode.terminated, score >= threshold)
     last = jnp.take(episode.observations, episode.length, axis=1)
     _, value = policy.apply(policy.unflatten(theta), last)
-    return returns(rewards, episode.length, bootstrap_value(options.bootstrap, value, episode.terminated), options.discount)
+    return returns(rewards, episode.length, bootstrap_value(options, value, episode.terminated), options.discount)
 
 
-def gradient(
-    theta: jax.Array, episodes: Sequence[Episode], policy: ActorCritic, options: LossOptions, threshold: float
-) -> jax.Array:
+def fit_features(options: LossOptions, observation: jax.Array, step: jax.Array, world: World) -> jax.Array:
+    """What returns are fitted with: the features of a local baseline, or a constant."""
+    if options.baseline == "local":
+        return baseline.features(observation, step, world.observation_bounds, world.max_steps)
+    return jnp.ones((1, *observation.shape[1:]))
+
+
+def fitted(options: LossOptions, gram: jax.Array, cross: jax.Array) -> jax.Array:
+    """The coefficients: of the local baseline, or the mean."""
+    return baseline.fit(gram, cross) if options.baseline == "local" else cross / jnp.maximum(gram[0], 1)
+
+
+def fit_returns(
+    theta: jax.Array, episodes: Sequence[Episode], policy: ActorCritic, options: LossOptions, world: World
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """R_0 (e,), f(s_0) (k, e), and the coefficients β of the agent's fit to all its steps."""
+    returns = [episode_returns(theta, e, policy, options, world.score_threshold) for e in episodes]
+    stacked, f, _ = _with_features(returns, episodes, options, world)
+    beta = fitted(options, jnp.einsum("iet,jet->ij", f, f), jnp.einsum("iet,et->i", f, stacked))
+    return stacked[:, 0], f[:, :, 0], beta
+
+
+def _with_features(
+    all_returns: Sequence[jax.Array], episodes: Sequence[Episode], options: LossOptions, world: World
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """R_t (e, t) and f_t (k, e, t), zero where no step was, and which steps were."""
+    happened = jnp.stack([jnp.arange(e.rewards.shape[0]) < e.length for e in episodes])
+    stacked = jnp.where(happened, jnp.stack(all_returns), 0.0)
+    steps = jnp.arange(stacked.shape[1])
+    f = jnp.stack([fit_features(options, e.observations[:, :-1], steps, world) for e in episodes], axis=1) * happened
+    return stacked, f, happened
+
+
+def gradient(theta: jax.Array, episodes: Sequence[Episode], policy: ActorCritic, options: LossOptions, world: World) -> jax.Array:
     """g_n = ∂L̂_n/∂θ', the mean over the local episodes of one report.
 
-    With `standardize`, returns are centred (and divided by their deviation) over all steps of all these episodes.
+    With `standardize`, returns are centred (and divided by their deviation) over all steps of all these episodes; with a
+    `local` baseline they are compared with a fit to all of them.
     """
-    all_returns = [episode_returns(theta, e, policy, options, threshold) for e in episodes]
-    if options.standardize != "no":
-        happened = jnp.stack([jnp.arange(e.rewards.shape[0]) < e.length for e in episodes])
-        stacked = jnp.stack(all_returns)
-        mean = jnp.mean(stacked, where=happened)
-        deviation = jnp.std(stacked, where=happened) if options.standardize == "scale" else 1.0
-        all_returns = [(r - mean) / jnp.maximum(deviation, STD_FLOOR) for r in all_returns]
+    all_returns = [episode_returns(theta, e, policy, options, world.score_threshold) for e in episodes]
+    if options.fits:
+        stacked, f, happened = _with_features(all_returns, episodes, options, world)
+        beta = fitted(options, jnp.einsum("iet,jet->ij", f, f), jnp.einsum("iet,et->i", f, stacked))
+        residual = stacked - jnp.einsum("i,iet->et", beta, f)
+        deviation = jnp.sqrt(jnp.mean(residual**2, where=happened)) if options.standardize == "scale" else 1.0
+        all_returns = list(residual / jnp.maximum(deviation, STD_FLOOR))
     grads = [
         jax.grad(episode_loss)(theta, episode, targets, policy, options)
         for episode, targets in zip(episodes, all_returns, strict=True)

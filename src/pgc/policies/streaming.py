@@ -8,8 +8,8 @@ and because R_t = Σ_{j≥t} γ^{j−t} r_j, the return part can be summed forwa
 
     Σ_t R_t φ_t = Σ_j r_j e_j,      e_j = γ e_{j−1} + φ_j.
 
-A bootstrap is a last reward γ·V(s_T). Standardised returns (R_t − m)/σ need Σ φ_t, Σ R_t and Σ R_t², which are running sums as
-well. Memory is O(d) whatever the episode's length.
+A bootstrap is a last reward γ·V(s_T). Returns less a fit, (R_t − β·f_t)/σ, need Σ f_t φ_t, Σ f_t f_tᵀ, Σ R_t f_t and Σ R_t²,
+which are running sums as well (f_t = 1 for returns that are only centred). Memory is O(d) whatever the episode's length.
 
 Steps are added a *chunk* of n at a time: `tape` notes each step's layer inputs and cotangents (small), and `advance` forms
 all n outer products at once, so that the d-sized sums are touched once a chunk and not once a step.
@@ -24,34 +24,34 @@ import jax.numpy as jnp
 import numpy as np
 
 from pgc.policies.actor_critic import ActorCritic, Params, sum_of_products
-from pgc.policies.exploration import softmax
-from pgc.policies.loss import STD_FLOOR, LossOptions
+from pgc.policies.loss import STD_FLOOR, LossOptions, fitted
 
 
 class Tape(NamedTuple):
     """What one step adds to the gradient, not yet multiplied out. A chunk has a leading time axis."""
 
     inputs: tuple[jax.Array, ...]  # of each shared layer, and of the heads
+    features: jax.Array | None  # f_t, where returns are fitted
     phi: tuple[jax.Array, ...]  # cotangents of each layer for φ_t
     rest: tuple[jax.Array, ...]  # and for −V_t φ_t − β ∇H_t
 
 
 class ReturnSums(NamedTuple):
-    """Running sums that give the mean and deviation of R_t without storing it."""
+    """Running sums that give the fit of R_t and its deviation without storing it."""
 
-    steps: jax.Array  # T so far
-    total: jax.Array  # Σ_t R_t
+    gram: jax.Array  # Σ_t f_t f_tᵀ (k, k, *batch); the first feature is 1, so [0, 0] is T so far
+    total: jax.Array  # Σ_t R_t f_t (k, *batch)
     squares: jax.Array  # Σ_t R_t²
-    decay: jax.Array  # Σ_t γ^{j−t}
+    decay: jax.Array  # Σ_t γ^{j−t} f_t (k, *batch)
     decay2: jax.Array  # Σ_t γ^{2(j−t)}
     cross: jax.Array  # Σ_t γ^{j−t} R_t, rewards up to j
 
 
-class Standardizing(NamedTuple):
-    """What standardised returns need besides."""
+class Fitting(NamedTuple):
+    """What fitted returns need besides."""
 
     rest: jax.Array  # Σ_t (−V_t φ_t − β ∇H_t)
-    plain: jax.Array  # Σ_t φ_t
+    plain: jax.Array  # Σ_t f_t φ_t (k, d, *batch)
     sums: ReturnSums
 
 
@@ -59,43 +59,48 @@ class Traces(NamedTuple):
     """What an agent remembers of the episode it is playing, (d, *batch)."""
 
     eligibility: jax.Array  # e
-    weighted: jax.Array  # Σ_t R_t φ_t, plus the rest if returns are not standardised
-    more: Standardizing | None
+    weighted: jax.Array  # Σ_t R_t φ_t, plus the rest if returns are not fitted
+    more: Fitting | None
 
 
 class Gradients(NamedTuple):
     """Sums over finished episodes, from which the report's gradient is made."""
 
     weighted: jax.Array  # (d, *batch)
-    more: Standardizing | None
+    more: Fitting | None
 
 
-def start(dim: int, batch: tuple[int, ...], options: LossOptions) -> Traces:
-    """Empty traces."""
+def start(dim: int, batch: tuple[int, ...], features: int) -> Traces:
+    """Empty traces, for returns that are fitted with so many features, or not at all (0)."""
     zeros = jnp.zeros((dim, *batch))
-    if options.standardize == "no":
+    if not features:
         return Traces(zeros, zeros, None)
-    return Traces(zeros, zeros, Standardizing(zeros, zeros, ReturnSums(*[jnp.zeros(batch)] * 6)))
+    return Traces(zeros, zeros, Fitting(zeros, jnp.zeros((features, dim, *batch)), no_sums(batch, features)))
+
+
+def no_sums(batch: tuple[int, ...], features: int) -> ReturnSums:
+    """Before the first step."""
+    one, each, pairs = (jnp.zeros((*shape, *batch)) for shape in ((), (features,), (features, features)))
+    return ReturnSums(gram=pairs, total=each, squares=one, decay=each, decay2=one, cross=one)
 
 
 def tape(
     policy: ActorCritic,
     params: Params,
     inputs: tuple[jax.Array, ...],
-    logits: jax.Array,
+    outputs: jax.Array,
     value: jax.Array,
     action: jax.Array,
+    features: jax.Array | None,
     options: LossOptions,
 ) -> Tape:
-    """Note one step, given the network's `forward` at s_t and the action taken."""
-    pi, log_pi = softmax(logits)
-    chosen = jnp.stack([action == a for a in range(policy.num_actions)])
-    to_logits = pi - chosen  # −∂ log π(a)/∂ logits
-    to_value = jnp.full_like(value, -2 * options.value_weight)
-    minus_entropy = pi * (log_pi - sum_of_products(list(pi), list(log_pi)))  # −∂H/∂ logits
-    phi = policy.backward(params, inputs, to_logits, to_value)
-    rest = policy.backward(params, inputs, -value * to_logits + options.entropy_weight * minus_entropy, -value * to_value)
-    return Tape(inputs, phi, rest)
+    """Note one step, given the network's `forward` at s_t, the action taken, and f_t."""
+    to_outputs, minus_entropy = policy.actions.cotangents(outputs, action)
+    to_value = jnp.full_like(value, -2 * options.value_weight if options.critic else 0.0)
+    value = value if options.critic else jnp.zeros_like(value)
+    phi = policy.backward(params, inputs, to_outputs, to_value)
+    rest = policy.backward(params, inputs, -value * to_outputs + options.entropy_weight * minus_entropy, -value * to_value)
+    return Tape(inputs, features, phi, rest)
 
 
 def advance(policy: ActorCritic, traces: Traces, chunk: Tape, rewards: jax.Array, lived: jax.Array, discount: float) -> Traces:
@@ -122,18 +127,11 @@ def advance(policy: ActorCritic, traces: Traces, chunk: Tape, rewards: jax.Array
     weighted = traces.weighted + returns[0] * traces.eligibility
     if traces.more is None:
         return Traces(eligibility, weighted + multiply_out(returns[1:], True), None)
-    s = traces.more.sums
-    for i in range(n):
-        shifted = s._replace(
-            steps=s.steps + 1, decay=discount * s.decay + 1, decay2=discount**2 * s.decay2 + 1, cross=discount * s.cross
-        )
-        added = _add_reward(shifted, rewards[i])
-        s = ReturnSums(*(jnp.where(lived[i], new, old) for new, old in zip(added, s, strict=True)))
-    more = Standardizing(
-        traces.more.rest + multiply_out(None, True),
-        traces.more.plain + multiply_out(lived.astype(rewards.dtype), False),
-        s,
-    )
+    assert chunk.features is not None
+    f = lived[:, None] * chunk.features
+    s = add_steps(traces.more.sums, chunk.features, rewards, lived, discount)
+    plain = jnp.stack([multiply_out(f[:, i], False) for i in range(f.shape[1])])
+    more = Fitting(traces.more.rest + multiply_out(None, True), traces.more.plain + plain, s)
     return Traces(eligibility, weighted + multiply_out(returns[1:], False), more)
 
 
@@ -145,7 +143,7 @@ def finish(traces: Traces, length: jax.Array, last_value: jax.Array, options: Lo
     if traces.more is None:
         return Gradients(weighted, None)
     rest, plain, sums = traces.more
-    return Gradients(weighted, Standardizing(rest * weight, plain * weight, _add_reward(sums, last_reward)))
+    return Gradients(weighted, Fitting(rest * weight, plain * weight, _add_reward(sums, last_reward)))
 
 
 def combine(total: Gradients, episodes: int, options: LossOptions) -> jax.Array:
@@ -153,12 +151,13 @@ def combine(total: Gradients, episodes: int, options: LossOptions) -> jax.Array:
     if total.more is None:
         return total.weighted / episodes
     rest, plain, s = total.more
-    mean = s.total / jnp.maximum(s.steps, 1)
-    deviation = jnp.ones_like(mean)
+    beta = fitted(options, s.gram, s.total)
+    residual = total.weighted - sum_of_products(list(beta), list(plain))
+    deviation = jnp.ones_like(s.squares)
     if options.standardize == "scale":
-        deviation = jnp.sqrt(jnp.maximum(s.squares / jnp.maximum(s.steps, 1) - mean**2, 0.0))
-    centred = (total.weighted - mean * plain) / jnp.maximum(deviation, STD_FLOOR)
-    return (centred + rest) / episodes
+        explained = sum_of_products(list(beta), list(2 * s.total - sum_of_products(list(beta), list(s.gram))))
+        deviation = jnp.sqrt(jnp.maximum(s.squares - explained, 0.0) / jnp.maximum(s.gram[0, 0], 1))
+    return (residual / jnp.maximum(deviation, STD_FLOOR) + rest) / episodes
 
 
 def _outer_products(policy: ActorCritic, cotangents: list[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:
@@ -171,6 +170,16 @@ def _outer_products(policy: ActorCritic, cotangents: list[jax.Array], inputs: tu
         if policy.biases:
             pieces.append(sum(cotangent[1:], cotangent[0]))
     return jnp.concatenate(pieces)
+
+
+def add_steps(s: ReturnSums, features: jax.Array, rewards: jax.Array, lived: jax.Array, discount: float) -> ReturnSums:
+    """Add a chunk of steps: f_t (n, k, *batch), rewards (n, *batch), and which of them happened."""
+    f = lived[:, None] * features
+    for i in range(rewards.shape[0]):
+        shifted = s._replace(decay=discount * s.decay + f[i], decay2=discount**2 * s.decay2 + 1, cross=discount * s.cross)
+        added = _add_reward(shifted, rewards[i])
+        s = ReturnSums(*(jnp.where(lived[i], new, old) for new, old in zip(added, s, strict=True)))
+    return s._replace(gram=s.gram + sum_of_products([v[:, None] for v in f], [v[None] for v in f]))
 
 
 def _add_reward(sums: ReturnSums, reward: jax.Array) -> ReturnSums:

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 
+from pgc.policies.actions import Actions
+
 State = Any
 """A world's own state: a NamedTuple of scalars."""
 Psi = Any
@@ -33,7 +35,8 @@ class World(ABC):
 
     name: ClassVar[str]
     observation_dim: ClassVar[int]
-    num_actions: ClassVar[int]
+    actions: ClassVar[Actions]
+    """Discrete, or continuous within bounds."""
     max_steps: ClassVar[int]
     """An episode is cut here if no terminal state was reached."""
     score_threshold: ClassVar[float]

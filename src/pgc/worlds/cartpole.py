@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from pgc.policies.actions import Categorical
 from pgc.worlds.base import Transition, World
 
 
@@ -41,7 +42,7 @@ class CartPole(World):
 
     name = "cartpole"
     observation_dim = 4
-    num_actions = 2
+    actions = Categorical(2)
     max_steps = 200
     score_threshold = 195.0
     observation_bounds = ((-2.4, 2.4), (-3.0, 3.0), (-0.21, 0.21), (-3.0, 3.0))

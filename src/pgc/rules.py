@@ -1,0 +1,44 @@
+"""Hyper-parameters that are not given follow from what is public: the dimensions, ε, the buffer, the kind of actions.
+
+No rule knows the name of a world. How they were chosen, and on which seeds: docs/frontier.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pgc.policies.actions import Actions, Gaussian
+
+DIMENSION_PER_EPSILON = 12
+"""The reported dimension is at most this times ε (and at most this), if a smaller subspace is to be had: noise grows with it."""
+STEP = 0.025
+"""Of one report, in units of the policy's outputs at public states, were there no noise."""
+LARGEST_OUTPUT = 2.0
+LEAST_EPISODES = 4
+"""With fewer local episodes there is too little to compare."""
+
+
+def local_episodes(epsilon: float) -> int:
+    """Ten, and twenty where ε is so small that a clear direction is worth more than quick play."""
+    return 20 if epsilon <= 0.25 else 10
+
+
+def subspace(epsilon: float, quadratic_dim: int) -> Literal["linear", "quadratic"]:
+    """Quadratic functions of the observation if ε affords the dimension, else linear ones."""
+    return "quadratic" if quadratic_dim <= DIMENSION_PER_EPSILON * min(1.0, epsilon) else "linear"
+
+
+def estimator(subspace: str, episodes: int) -> Literal["evolution", "policy-gradient"]:
+    """Evolution where there are few directions and several episodes to try them, else the policy gradient."""
+    return "evolution" if subspace != "full" and episodes >= LEAST_EPISODES else "policy-gradient"
+
+
+def learning_rate(epsilon: float, buffer_size: int) -> float:
+    """η = |B|/40·tanh(ε/2): what noise alone adds to the policy does not depend on ε, nor, per report, much on |B|."""
+    return STEP * buffer_size * math.tanh(epsilon / 2)
+
+
+def output_cap(actions: Actions) -> float:
+    """Differences of logits beyond 2 leave too little to chance; the mean of a continuous action needs no cap."""
+    return math.inf if isinstance(actions, Gaussian) else LARGEST_OUTPUT
