@@ -12,6 +12,7 @@ from pgc.errors import Interrupted, PgcError, require
 COMMANDS: dict[str, str] = {
     "train": "a policy for a population of private worlds, under ε-local differential privacy",
     "reproduce": "the paper's tables and figures, beside the paper's own numbers",
+    "frontier": "mechanisms × ε: what privacy costs, and which mechanism to choose",
     "evaluate": "a saved policy, world by world; a picture or a GIF",
     "compare": "several runs on one figure",
     "bench": "throughput beside plain PyTorch and NumPy loops, in one run",

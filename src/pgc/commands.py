@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json as json_
 import re
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,6 +17,7 @@ from tyro.conf import FlagCreatePairsOff, Positional
 from pgc.config import TrainConfig, configure
 from pgc.errors import PgcError, require
 from pgc.experiments import scoring, training
+from pgc.experiments.folder import Folder
 from pgc.progress import Watch
 
 Command = TypeVar("Command")
@@ -59,6 +61,33 @@ class Reproduce:
     """A look at the report in about a minute: 2,000 submissions, few trials, said so on every figure. Not for conclusions."""
     readings: bool = False
     """Instead, vary the choices that the paper's text leaves open, one at a time, and show which of them decide the result."""
+    out: Path | None = None
+    """Folder for the results; by default a new one under runs/."""
+    resume: Path | None = None
+    """Continue this folder from its checkpoint, to the same result; a complete one gets its report written anew."""
+    json: bool = False
+    """Print summary.json and nothing else."""
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Compare mechanisms over ε: what privacy costs, and which mechanism to choose.
+
+    Every way to report at ε from 0.1 to ∞, each with its zero-gradient control, with the default's rules. Leaves a folder with
+    report.html (one file, opens offline), figures/ (PNG and SVG), summary.json (every cell), privacy.json and config.yaml, and
+    prints its path last. Ctrl-C leaves a checkpoint for --resume.
+    """
+
+    trials: int | None = None
+    """Trials in each cell; by default 20."""
+    submissions: int | None = None
+    """N: reports collected in each trial; by default 2,000."""
+    world: str = "cartpole"
+    """The world that agents live in."""
+    seed: int = 0
+    """Fixes everything: same seed, same machine type, same numbers."""
+    quick: bool = False
+    """A look at the report in about a minute: three mechanisms, four ε, few short trials, said so on every figure."""
     out: Path | None = None
     """Folder for the results; by default a new one under runs/."""
     resume: Path | None = None
@@ -204,14 +233,27 @@ def reproduce(given: list[str]) -> int:
     """`pgc reproduce`."""
     from pgc.experiments.reproduction.reproduce import reproduce as run  # a missing extra is its own
 
-    args = _parse(Reproduce, "reproduce", given)
+    return _report(Reproduce, "reproduce", given, run)
+
+
+def frontier(given: list[str]) -> int:
+    """`pgc frontier`."""
+    from pgc.experiments.frontier.frontier import frontier as run  # a missing extra is its own
+
+    return _report(Frontier, "frontier", given, run)
+
+
+def _report(kind: type[Any], verb: str, given: list[str], run: Callable[..., Folder]) -> int:
+    """A command that leaves a report."""
+    args = _parse(kind, verb, given)
     _resume_alone(given, args.resume, "--resume", "--json")
     require("jinja2", "report")  # before an hour of work, not after
     with Watch(quiet=args.json) as progress:
         folder = run(**{f.name: getattr(args, f.name) for f in fields(args) if f.name != "json"}, progress=progress)
     if args.json:
         return _print_json(folder.summary)
-    for paragraph in folder.summary["meaning"].values():
+    meaning = folder.summary["meaning"]
+    for paragraph in [meaning] if isinstance(meaning, str) else meaning.values():
         print(f"{paragraph}\n")
     print(folder.path / "report.html")
     print(folder.path)

@@ -118,7 +118,7 @@ class TrainConfig:
     output_cap: float | None = None
     """Largest root mean square of the policy's outputs (differences of logits) at public states, inf for none; by default 2,
     and none for continuous actions (paper: none)."""
-    average_from: float = 0.5
+    average_from: float = 0.75
     """The averaged policy is the mean of θ over the reports after this share of the run."""
     stop_rate: float | None = None
     """Stop a trial once the noisy booleans alone show, at two standard deviations, that more than this share succeed."""

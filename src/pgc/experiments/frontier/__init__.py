@@ -1,0 +1,1 @@
+"""Mechanisms × ε: what privacy costs, and which mechanism to choose."""

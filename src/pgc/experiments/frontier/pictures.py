@@ -1,0 +1,63 @@
+"""The figures of a frontier, each as PNG and SVG. What was run is written on every one of them."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+COLOURS = ("#c8502c", "#1f5fa8", "#2e7d4f", "#8457a5", "#b58900", "#5c666d", "#1a9aa0")
+Files = dict[str, bytes]
+
+
+def by_epsilon(table: Sequence[dict[str, Any]], quantity: str, label: str, note: str, *, top: float | None = None) -> Files:
+    """One quantity over ε: each way as a line, dashed if the whole gradient is reported; the range of the controls in grey."""
+    figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
+    places = {epsilon: i for i, epsilon in enumerate(sorted({row["epsilon"] for row in table}))}
+    ceiling = None if top is None else top * 1.5  # where ∞ is drawn
+    controls: dict[float, list[float]] = {epsilon: [] for epsilon in places}
+    colours: dict[str, str] = {}
+    for key in dict.fromkeys(row["way"] for row in table):
+        mine = [row for row in table if row["way"] == key]
+        colour = colours.setdefault(key.removesuffix("-whole"), COLOURS[len(colours) % len(COLOURS)])
+        y = [_finite(row[quantity], ceiling) for row in mine]
+        style = "--" if key.endswith("-whole") else "-"
+        axes.plot([places[r["epsilon"]] for r in mine], y, style, marker="o", ms=5, lw=1.6, color=colour, label=mine[0]["title"])
+        for row in mine:
+            controls[row["epsilon"]].append(_finite(row["control"][quantity], ceiling))
+    low, high = (np.array([pick(values) for values in controls.values()]) for pick in (min, max))
+    axes.fill_between(list(places.values()), low, high, color="#b9c3c9", alpha=0.45, lw=0, label="controls (zero gradient)")
+    axes.set_xticks(list(places.values()), ["∞" if math.isinf(e) else f"{e:g}" for e in places])
+    axes.set_xlabel("ε of one agent, for all it ever sends")
+    axes.set_ylabel(label)
+    if top is not None and ceiling is not None:
+        axes.set_yscale("log")
+        axes.axhline(top, color="#5c666d", lw=0.8)
+        axes.text(0, ceiling, "no success", va="center", fontsize=8, color="#5c666d")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color="#5c666d")
+    return _files(figure)
+
+
+def _finite(value: float, ceiling: float | None) -> float:
+    return ceiling if ceiling is not None and math.isinf(value) else value
+
+
+def _files(figure: Figure) -> Files:
+    made = {}
+    for kind in ("png", "svg"):
+        out = io.BytesIO()
+        metadata = {"Date": None} if kind == "svg" else None
+        figure.savefig(out, format=kind, dpi=130, metadata=metadata)
+        made[kind] = out.getvalue()
+    plt.close(figure)
+    return made
