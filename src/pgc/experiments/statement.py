@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from pgc.mechanisms.laplace import AdditiveLaplace
+from pgc.mechanisms import NormLift
 from pgc.problem import Problem
 
 
@@ -18,7 +19,8 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
     ]
     if not guarantee.honest:
         not_protected.insert(0, f"the printed ε = {guarantee.nominal_epsilon:g} does not hold for the gradient")
-    if isinstance(mechanism, AdditiveLaplace):
+    inside = mechanism.inner if isinstance(mechanism, NormLift) else mechanism
+    if not inside.integers and problem.epsilon_gradient < math.inf:
         not_protected.append("the promise holds in real arithmetic; these floating-point draws must not leave a device")
     if problem.epsilon_gradient == float("inf"):
         not_protected.insert(0, "the gradient: it is clipped and sent without noise")
@@ -29,8 +31,12 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
         "mechanism": mechanism.name,
         "parameters": {
             "dim": mechanism.dim,
+            "subspace": config.subspace,
             "clip": config.clip,
-            "reduced_dim": getattr(mechanism, "reduced_dim", None),
+            "reduced_dim": getattr(inside, "reduced_dim", None),
+            "code_size": getattr(inside, "code_size", None),
+            "lift": config.lift,
+            "bytes_per_report": mechanism.report_bytes,
             "nominal_epsilon_per_report": mechanism.epsilon,
         },
         "guarantee": guarantee.statement,

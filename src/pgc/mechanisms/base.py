@@ -58,6 +58,8 @@ class Mechanism(ABC):
     itself is out of their reach: it enters only through constants that were rounded to the safe side beforehand."""
 
     smallest_dim: ClassVar[int] = 1
+    integers: ClassVar[bool] = False
+    """Whether a code is drawn by comparing integers, so that it has no floating-point channel."""
     nested: ClassVar[tuple[str, ...]] = ()
     """Fields that are mechanisms themselves."""
 

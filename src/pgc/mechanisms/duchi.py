@@ -24,6 +24,7 @@ class Duchi(OnSphere):
     """
 
     name = "duchi"
+    integers = True
     smallest_dim = 1
     traced = {"keep": np.uint32, "flip": np.uint32, "size": np.float32}
 

@@ -38,6 +38,7 @@ class ProjectedRandomSign(Mechanism):
     """
 
     name = "prs"
+    integers = True
     traced = {"clip": np.float32, "lowest_threshold": np.uint32, "highest_threshold": np.uint32, "size": np.float32}
 
     reduced_dim: int

@@ -11,7 +11,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.figure import Figure
 
 COLOURS = ("#c8502c", "#1f5fa8", "#2e7d4f", "#8457a5", "#b58900", "#5c666d", "#1a9aa0")
@@ -19,22 +18,19 @@ Files = dict[str, bytes]
 
 
 def by_epsilon(table: Sequence[dict[str, Any]], quantity: str, label: str, note: str, *, top: float | None = None) -> Files:
-    """One quantity over ε: each way as a line, dashed if the whole gradient is reported; the range of the controls in grey."""
+    """One quantity over ε: each way as a line, dashed if the whole gradient is reported; its control faint, below it."""
     figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
     places = {epsilon: i for i, epsilon in enumerate(sorted({row["epsilon"] for row in table}))}
     ceiling = None if top is None else top * 1.5  # where ∞ is drawn
-    controls: dict[float, list[float]] = {epsilon: [] for epsilon in places}
     colours: dict[str, str] = {}
     for key in dict.fromkeys(row["way"] for row in table):
         mine = [row for row in table if row["way"] == key]
         colour = colours.setdefault(key.removesuffix("-whole"), COLOURS[len(colours) % len(COLOURS)])
-        y = [_finite(row[quantity], ceiling) for row in mine]
-        style = "--" if key.endswith("-whole") else "-"
-        axes.plot([places[r["epsilon"]] for r in mine], y, style, marker="o", ms=5, lw=1.6, color=colour, label=mine[0]["title"])
-        for row in mine:
-            controls[row["epsilon"]].append(_finite(row["control"][quantity], ceiling))
-    low, high = (np.array([pick(values) for values in controls.values()]) for pick in (min, max))
-    axes.fill_between(list(places.values()), low, high, color="#b9c3c9", alpha=0.45, lw=0, label="controls (zero gradient)")
+        x, style = [places[row["epsilon"]] for row in mine], "--" if key.endswith("-whole") else "-"
+        y, control = ([_finite(seen[quantity], ceiling) for seen in column] for column in (mine, [r["control"] for r in mine]))
+        axes.plot(x, y, style, marker="o", ms=5, lw=1.6, color=colour, label=mine[0]["title"])
+        axes.plot(x, control, style, marker="x", ms=4, lw=0.8, color=colour, alpha=0.35)
+    axes.plot([], [], marker="x", ms=4, lw=0.8, color="#5c666d", alpha=0.5, label="faint: controls (zero gradient)")
     axes.set_xticks(list(places.values()), ["∞" if math.isinf(e) else f"{e:g}" for e in places])
     axes.set_xlabel("ε of one agent, for all it ever sends")
     axes.set_ylabel(label)
