@@ -86,7 +86,7 @@ class TrainConfig:
     normalize: bool = True
     """Whether the policy sees observations scaled to [−1, 1] by their public bounds."""
     initial: Literal["glorot", "flat", "normal", "zeros"] = "flat"
-    """θ_0: Glorot uniform (paper); that with a policy head 100 times smaller; N(0, 0.1²); or zeros."""
+    """θ_0: Glorot uniform (paper); that with a policy head of 0.3 its size; N(0, 0.1²); or zeros."""
     discount: float = 0.99
     """γ."""
     value_weight: float = 0.5

@@ -17,6 +17,9 @@ import jax.numpy as jnp
 
 from pgc.policies.actions import Actions
 
+FLAT = 0.3
+"""How much smaller a policy head is at a `flat` start."""
+
 
 class Layer(NamedTuple):
     """One affine map; `bias` is None in the paper's network."""
@@ -114,7 +117,7 @@ class ActorCritic:
     def init(self, key: jax.Array, how: str = "glorot") -> jax.Array:
         """θ_0: `glorot` (uniform ±√(6/(inputs + outputs)), biases zero), `normal` (N(0, 0.1²)), `zeros`, or `flat`.
 
-        `flat` is Glorot's with a policy head 100 times smaller: every action is as good as any other until something is learnt.
+        `flat` is Glorot's with a smaller policy head (× 0.3): less has to be unlearnt through the noise.
         """
         if how == "normal":
             return 0.1 * jax.random.normal(key, (self.dim,))
@@ -127,7 +130,7 @@ class ActorCritic:
             if self.biases:
                 pieces.append(jnp.zeros((out,)))
         theta = jnp.concatenate(pieces)
-        return self.scale_outputs(theta, jnp.asarray(0.01)) if how == "flat" else theta
+        return self.scale_outputs(theta, jnp.asarray(FLAT)) if how == "flat" else theta
 
 
 def _affine(layer: Layer, x: jax.Array) -> jax.Array:
