@@ -226,6 +226,7 @@ def wait_for(path: Path, seconds: float = 90) -> None:
         (["--lift", "--mechanism", "laplace"], "report a direction"),
         (["--code-size", "100000"], "two bytes"),
         (["--mechanism", "no.such:Thing"], "MODULE:CLASS"),
+        (["--subspace", "random", "--subspace-dim", "500"], "at most d = 112"),
         (["--buffer-size", "0"], "buffer_size must be at least 1"),
         (["--mechanism", "gauss"], "choose one of: none, laplace, prs"),
         (["--world", "chess"], "choose one of: cartpole"),

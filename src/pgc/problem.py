@@ -165,6 +165,8 @@ def _make_subspace(config: TrainConfig, policy: ActorCritic, bounds: Bounds) -> 
     if config.subspace in (None, "full"):
         return None
     if config.subspace == "random":
+        if config.subspace_dim > policy.dim:
+            raise PgcError(f"subspace_dim must be at most d = {policy.dim}, not {config.subspace_dim}")
         return RandomSubspace(policy=policy, size=config.subspace_dim)
     return FeatureSubspace(policy=policy, bounds=bounds, degree=1 if config.subspace == "linear" else 2)
 

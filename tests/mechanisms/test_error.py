@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pgc.errors import PgcError
-from pgc.mechanisms import MECHANISMS, PrivUnit, best, find_mechanism, fitted, make_mechanism
+from pgc.mechanisms import MECHANISMS, PrivUnit, best, find_mechanism, fitted, make_mechanism, register
 from pgc.mechanisms.prs import ProjectedRandomSign
 from pgc.mechanisms.prs_sign import best_reduced_dim
 
@@ -127,8 +127,16 @@ def test_the_better_reduced_dimension_is_near_the_best():
         assert ours.error() <= 1.03 * min(errors)
 
 
+def test_nobody_replaces_a_mechanism_under_its_name():
+    """A class of the same name from elsewhere would be run, and stated, as if it were ours."""
+    impostor = type("Duchi", (MECHANISMS["duchi"],), {"__module__": "elsewhere"})
+    with pytest.raises(PgcError, match="already"):
+        register(impostor)
+    assert register(MECHANISMS["duchi"]) is MECHANISMS["duchi"]
+
+
 def test_an_unknown_name_and_a_class_of_ones_own():
     assert find_mechanism("pgc.mechanisms.duchi:Duchi").name == "duchi"
-    for name in ("nothing", "no.such:Module", "pgc.mechanisms.duchi:Nope", "math:sqrt"):
+    for name in ("nothing", "no.such:Module", ":nothing", "pgc.mechanisms.duchi:Nope", "math:sqrt"):
         with pytest.raises(PgcError):
             find_mechanism(name)

@@ -33,7 +33,8 @@ Kind = TypeVar("Kind", bound=type[Mechanism])
 
 def register(kind: Kind) -> Kind:
     """Make a mechanism of one's own known by its name, to `make_mechanism`, `pgc.train` and the rest. A class decorator."""
-    if MECHANISMS.setdefault(kind.name, kind).__qualname__ != kind.__qualname__:
+    known = MECHANISMS.get(kind.name)
+    if known is not None and (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
         raise PgcError(f"there is a mechanism called '{kind.name}' already; choose another name")
     MECHANISMS[kind.name] = kind
     return kind
@@ -45,7 +46,7 @@ def find_mechanism(name: str) -> type[Mechanism]:
     if colon:
         try:
             found = getattr(importlib.import_module(module), of)
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, ValueError) as error:
             raise PgcError(f"cannot load mechanism '{name}' ({error}); write MODULE:CLASS of an importable module") from None
         if not (isinstance(found, type) and issubclass(found, Mechanism)):
             raise PgcError(f"'{name}' is not a pgc Mechanism")
