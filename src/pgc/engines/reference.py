@@ -62,9 +62,8 @@ def run(
         if worker.agent is None or worker.agent.spent:
             worker.agent = Agent(training, at)
         worker.version = state.version
-        worker.submission = worker.agent.answer(
-            aggregator.offer(state), int(state.received), at
-        )  # 1 deliver, 2 train, 3 randomise
+        offer = aggregator.offer(state)  # 1 deliver
+        worker.submission = worker.agent.answer(offer, int(state.received), at)  # 2 train, 3 randomise
         worker.ends = now + int(worker.submission.ticks)
 
     for worker in crew:

@@ -16,7 +16,7 @@ This file is the definition. `streaming.py` computes the same gradient while pla
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import jax
@@ -148,7 +148,8 @@ def fitted(options: LossOptions, gram: jax.Array, cross: jax.Array) -> jax.Array
 def fit_returns(
     theta: jax.Array, episodes: Sequence[Episode], policy: ActorCritic, options: LossOptions, world: World
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """R_0 (e,), f(s_0) (k, e), and the coefficients β of the agent's fit to all its steps."""
+    """R_0 (e,), f(s_0) (k, e), and the coefficients β of the agent's fit to all its steps. Nothing stands for V(s_T)."""
+    options = replace(options, bootstrap="zero")
     returns = [episode_returns(theta, e, policy, options, world.score_threshold) for e in episodes]
     stacked, f, _ = _with_features(returns, episodes, options, world)
     beta = fitted(options, jnp.einsum("iet,jet->ij", f, f), jnp.einsum("iet,et->i", f, stacked))
