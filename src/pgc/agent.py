@@ -116,10 +116,11 @@ def randomize(
 
 
 def perturbation(training: LocalTraining, at: Address, episode: jax.Array | int, dim: int) -> jax.Array:
-    """ξ_e (dim, *batch) of a local episode: standard normal, the agent's own."""
-    pairs = (dim + 1) // 2
-    places = PERTURBATIONS + jnp.asarray(episode) * pairs + jnp.arange(pairs).reshape(-1, *[1] * (at.seed.ndim - 1))
-    return randomness.normal(*randomness.words(at.seed, Stream.RESET, at.submission, places))[:dim]
+    """ξ_e (dim, *batch) of a local episode: standard normal, the agent's own, and in the next episode its opposite."""
+    episode, pairs = jnp.asarray(episode), (dim + 1) // 2
+    places = PERTURBATIONS + episode // 2 * pairs + jnp.arange(pairs).reshape(-1, *[1] * (at.seed.ndim - 1))
+    xi = randomness.normal(*randomness.words(at.seed, Stream.RESET, at.submission, places))[:dim]
+    return jnp.where(episode % 2 == 0, xi, -xi)
 
 
 def action_words(training: LocalTraining, at: Address, tick: jax.Array) -> list[Words]:

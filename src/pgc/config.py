@@ -63,7 +63,8 @@ class TrainConfig:
     workers: int = 9
     """W: agents that play at the same time; their reports arrive asynchronously."""
     local_episodes: int | None = None
-    """Episodes that an agent plays for one report. They cost environment steps, not ε. By default 10, and 20 where ε ≤ 0.25."""
+    """Episodes that an agent plays for one report. They cost environment steps, not ε. By default 10, or two for
+    each dimension of the subspace, and 20 where ε ≤ 0.25; never more than 20."""
     estimator: Literal["policy-gradient", "evolution"] | None = None
     """How an agent makes a gradient of its episodes: the policy gradient (the paper), or by trying policies near θ, which is the
     default in a subspace with 4 local episodes or more."""
@@ -110,7 +111,7 @@ class TrainConfig:
     optimizer: str = "sgd"
     """Any optimiser of optax by name: sgd (the paper), adam, rmsprop, …"""
     learning_rate: float | None = None
-    """η; by default |B|/40·tanh(ε/2) (paper: 0.5)."""
+    """η; by default |B|/80·√k·tanh(ε/2) for reports of k dimensions (paper: 0.5)."""
     uses_per_report: int = 1
     """Update steps made from each full buffer."""
     max_staleness: int | None = None

@@ -65,13 +65,14 @@ def resolve(config: TrainConfig) -> TrainConfig:
     paper, world, epsilon = config.preset == "paper", make_world(config.world), config.epsilon
     mechanism = "none" if epsilon == math.inf else config.mechanism
     epsilon = math.inf if mechanism == "none" else epsilon
-    episodes = rules.local_episodes(epsilon) if config.local_episodes is None else config.local_episodes
-    where = config.subspace
+    where, policy = config.subspace, _make_policy(config, world)
     if where is None:
-        quadratic = FeatureSubspace(policy=_make_policy(config, world), bounds=world.observation_bounds, degree=2)
-        where = rules.subspace(epsilon, quadratic.dim)
+        where = rules.subspace(epsilon, FeatureSubspace(policy=policy, bounds=world.observation_bounds, degree=2).dim)
+    subspace = _make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
+    directions = 0 if subspace is None else subspace.dim
+    episodes = rules.local_episodes(epsilon, directions) if config.local_episodes is None else config.local_episodes
     buffer_size = (PAPER_BUFFERS.get(mechanism, 1) if paper else 10) if config.buffer_size is None else config.buffer_size
-    rate = 0.5 if paper else rules.learning_rate(epsilon, buffer_size)
+    rate = 0.5 if paper else rules.learning_rate(epsilon, buffer_size, directions)
     return replace(
         config,
         mechanism=mechanism,

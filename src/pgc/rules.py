@@ -19,9 +19,12 @@ LEAST_EPISODES = 4
 """With fewer local episodes there is too little to compare."""
 
 
-def local_episodes(epsilon: float) -> int:
-    """Ten, and twenty where ε is so small that a clear direction is worth more than quick play."""
-    return 20 if epsilon <= 0.25 else 10
+def local_episodes(epsilon: float, directions: int) -> int:
+    """Two for each direction and two more; at least ten, or twenty where ε is so small that a clear answer is worth it.
+
+    Never more than twenty: play costs no ε, but it costs time. (0 directions: the whole gradient is reported.)
+    """
+    return min(20, max(20 if epsilon <= 0.25 else 10, 2 * directions + 2))
 
 
 def subspace(epsilon: float, quadratic_dim: int) -> Literal["linear", "quadratic"]:
@@ -34,9 +37,13 @@ def estimator(subspace: str, episodes: int) -> Literal["evolution", "policy-grad
     return "evolution" if subspace != "full" and episodes >= LEAST_EPISODES else "policy-gradient"
 
 
-def learning_rate(epsilon: float, buffer_size: int) -> float:
-    """η = |B|/40·tanh(ε/2): what noise alone adds to the policy does not depend on ε, nor, per report, much on |B|."""
-    return STEP * buffer_size * math.tanh(epsilon / 2)
+def learning_rate(epsilon: float, buffer_size: int, directions: int) -> float:
+    """η = |B|/80·√k·tanh(ε/2): what noise alone adds to the policy does not depend on ε, nor, per report, much on |B|.
+
+    A report says no more than a direction, and a policy with k coefficients of like size has a norm of √k times that. Where the
+    whole gradient is reported, whose directions are not functions of the observation, k counts as 4.
+    """
+    return STEP * buffer_size * math.sqrt(directions or 4) / 2 * math.tanh(epsilon / 2)
 
 
 def output_cap(actions: Actions) -> float:

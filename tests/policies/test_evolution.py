@@ -40,7 +40,8 @@ def test_running_sums_give_the_definition(x64, rng):
     values = jnp.asarray([r[0] for r in all_returns])
     np.testing.assert_allclose(streamed, evolution.coordinates(values, jnp.asarray(starts), beta, jnp.asarray(xi)), rtol=1e-9)
     advantage = np.asarray(values) - np.asarray(beta) @ starts
-    np.testing.assert_allclose(streamed, -xi @ (advantage - advantage.mean()) / 3, rtol=1e-9)
+    expected = -np.linalg.solve(xi @ xi.T + dim * np.eye(dim), xi @ (advantage - advantage.mean()))
+    np.testing.assert_allclose(streamed, expected, rtol=1e-9)
 
 
 def test_it_points_down_the_loss(rng):
@@ -51,10 +52,11 @@ def test_it_points_down_the_loss(rng):
     assert z[1] < -2 and np.abs(np.delete(z, 1)).max() < 0.5
 
 
-def test_perturbations_are_normal_and_each_episode_has_its_own():
+def test_perturbations_are_normal_and_come_in_opposite_pairs():
     training = build(configure()).training
     seeds = trial_seeds(0, np.arange(300))
     at = type("At", (), {"seed": seeds, "submission": jnp.zeros(300, jnp.int32)})
-    first, second = (np.asarray(perturbation(training, at, e, 5)) for e in (0, 1))
+    first, opposite, second = (np.asarray(perturbation(training, at, e, 5)) for e in (0, 1, 2))
+    assert np.array_equal(opposite, -first)
     assert first.shape == (5, 300) and abs(first.mean()) < 0.1 and abs(first.std() - 1) < 0.1
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.1

@@ -9,8 +9,9 @@ from pgc.config import configure
 from pgc.policies import ActorCritic
 from pgc.policies.actions import Categorical, Gaussian
 from pgc.policies.cap import OutputCap
+from pgc.policies.elimination import solve
 from pgc.policies.public_states import public_points, public_states
-from pgc.policies.subspace import FeatureSubspace, RandomSubspace, features, lift, project, solve
+from pgc.policies.subspace import FeatureSubspace, RandomSubspace, features, lift, project
 from pgc.problem import build
 
 BOUNDS = ((-2.0, 2.0), (0.0, 1.0), (-1.0, 3.0))
@@ -30,9 +31,9 @@ def test_a_step_along_a_column_adds_that_feature_to_the_output(degree, rng):
     low, high = np.asarray(BOUNDS).T[:, :, None]
     states = jnp.asarray((low + high) / 2 + (high - low) / 2 * points)
     wanted = features(points, degree, 1.0)
-    for column in range(3):  # a small step, away from the public states
-        moved = (difference(theta + 1e-2 * w[:, column], states) - difference(theta, states))[0] / 1e-2
-        assert np.corrcoef(moved, wanted[column])[0, 1] > 0.95
+    for column in range(len(wanted)):  # a large step, away from the public states
+        moved = (difference(theta + 10 * w[:, column], states) - difference(theta, states))[0] / 10
+        assert np.corrcoef(moved, wanted[column])[0, 1] > 0.9
         assert np.linalg.norm(moved) == pytest.approx(np.linalg.norm(wanted[column]), rel=0.25)
 
 

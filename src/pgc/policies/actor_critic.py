@@ -107,12 +107,15 @@ class ActorCritic:
         shape = (-1, *[1] * (observation.ndim - 1))
         return (observation - ((low + high) / 2).reshape(shape)) * (2 / (high - low)).reshape(shape)
 
+    @property
+    def head(self) -> slice:
+        """Where θ holds θ^(p): its weights (outputs, inputs), and then its biases."""
+        inputs = self.shapes[-1][1] + self.biases
+        return slice(self.dim - (self.actions.outputs + 1) * inputs, self.dim - inputs)
+
     def scale_outputs(self, theta: jax.Array, factor: jax.Array) -> jax.Array:
         """θ (d,) whose policy has its outputs multiplied by a factor: the policy's head is linear."""
-        value = self.hidden[-1] + self.biases if self.hidden else self.observation_dim + self.biases
-        last = self.dim - value
-        first = last - self.actions.outputs * value
-        return theta.at[first:last].multiply(factor)
+        return theta.at[self.head].multiply(factor)
 
     def init(self, key: jax.Array, how: str = "glorot") -> jax.Array:
         """θ_0: `glorot` (uniform ±√(6/(inputs + outputs)), biases zero), `normal` (N(0, 0.1²)), `zeros`, or `flat`.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from pgc.policies.elimination import ridge_regression
 from pgc.policies.public_states import Bounds
 
 RIDGE = 1e-3
@@ -28,17 +29,7 @@ def features(observation: jax.Array, step: jax.Array, bounds: Bounds, max_steps:
 
 
 def fit(gram: jax.Array, cross: jax.Array) -> jax.Array:
-    """β (k, *batch) from Σ f fᵀ (k, k, *batch) and Σ R f (k, *batch), by ridge regression.
-
-    Gauss and Jordan's elimination, written out: the batch stays the last axis, and k is small. The matrix is positive definite.
-    """
+    """β (k, *batch) from Σ f fᵀ (k, k, *batch) and Σ R f (k, *batch)."""
     k = gram.shape[0]
     mean = sum((gram[i, i] for i in range(1, k)), gram[0, 0]) / k
-    batch = (1,) * (gram.ndim - 2)
-    ridge = jnp.maximum(RIDGE * mean, 1e-12) * jnp.eye(k).reshape(k, k, *batch)
-    rows = jnp.concatenate([gram + ridge, cross[:, None]], axis=1)
-    for i in range(k):
-        pivot = rows[i] / rows[i, i]
-        others = (jnp.arange(k) != i).reshape(k, 1, *batch)
-        rows = jnp.where(others, rows - rows[:, i : i + 1] * pivot, pivot)
-    return rows[:, k]
+    return ridge_regression(gram, cross, jnp.maximum(RIDGE * mean, 1e-12))

@@ -2,11 +2,12 @@
 
 Episode e is played greedily with θ + σ·W ξ_e, ξ_e standard normal in the subspace W of the offer, and
 
-    z = −Σ_e A_e ξ_e,     A_e = R_e − V̂(s_0) − (mean over e),
+    z = −(Σ_e ξ_e ξ_eᵀ + k·I)⁻¹ Σ_e A_e ξ_e,     A_e = R_e − V̂(s_0) − (mean over e),
 
-estimates the gradient of the loss with respect to the coefficients of W, smoothed over σ (Salimans et al. 2017, "Evolution
+estimates the gradient of the loss with respect to the k coefficients of W, smoothed over σ (Salimans et al. 2017, "Evolution
 strategies as a scalable alternative to reinforcement learning"). R_e is the discounted return from the first state and V̂ the
-agent's local baseline (`baseline.py`), fitted to every step of its episodes: luck with the first state does not count.
+agent's local baseline (`baseline.py`), fitted to every step of its episodes: luck with the first state does not count. The
+ridge regression on what was tried, in place of the plain sum, makes up for directions that were tried more than others.
 
 It suits a report under local privacy. A small subspace is where it needs few episodes; what is judged is what is deployed, the
 greedy policy; and a reward that random actions never find is found by a policy that is wrong in one piece.
@@ -20,6 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.policies.actor_critic import sum_of_products
+from pgc.policies.elimination import ridge_regression
 from pgc.policies.loss import LossOptions, fitted
 from pgc.policies.streaming import ReturnSums, add_steps, no_sums
 
@@ -37,6 +39,7 @@ class Sums(NamedTuple):
     """Over finished episodes."""
 
     directions: jax.Array  # Σ_e R_e ξ_e (dim, *batch)
+    squares: jax.Array  # Σ_e ξ_e ξ_eᵀ (dim, dim, *batch)
     by_feature: jax.Array  # Σ_e f(s_0) ξ_eᵀ (k, dim, *batch)
     values: jax.Array  # Σ_e R_e
     firsts: jax.Array  # Σ_e f(s_0) (k, *batch)
@@ -69,7 +72,7 @@ def restart(traces: Traces) -> Traces:
 def finish(traces: Traces, xi: jax.Array) -> Sums:
     """The sums of one whole episode that was played with ξ (dim, *batch)."""
     by_feature = traces.first[:, None] * xi[None]
-    return Sums(traces.value * xi, by_feature, traces.value, traces.first, traces.sums)
+    return Sums(traces.value * xi, xi[:, None] * xi[None], by_feature, traces.value, traces.first, traces.sums)
 
 
 def combine(total: Sums, episodes: int, options: LossOptions) -> jax.Array:
@@ -77,10 +80,10 @@ def combine(total: Sums, episodes: int, options: LossOptions) -> jax.Array:
     beta = fitted(options, total.sums.gram, total.sums.total)
     mean = (total.values - sum_of_products(list(beta), list(total.firsts))) / episodes
     explained = sum_of_products(list(beta), list(total.by_feature)) + mean * total.by_feature[0]  # the first feature is 1
-    return (explained - total.directions) / episodes
+    return ridge_regression(total.squares, explained - total.directions, total.directions.shape[0])
 
 
 def coordinates(values: jax.Array, firsts: jax.Array, beta: jax.Array, xi: jax.Array) -> jax.Array:
     """The definition of z, from R_e (e,), f(s_0) (k, e), β and ξ (dim, e) of all episodes."""
     advantage = values - beta @ firsts
-    return -xi @ (advantage - jnp.mean(advantage)) / values.shape[0]
+    return -ridge_regression(xi @ xi.T, xi @ (advantage - jnp.mean(advantage)), xi.shape[0])

@@ -21,9 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from pgc.policies.actor_critic import ActorCritic
+from pgc.policies.elimination import solve
 from pgc.policies.public_states import Bounds, public_points, public_states
 
-RIDGE = 0.1
+RIDGE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +47,12 @@ class RandomSubspace:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureSubspace:
-    """The directions of θ that add public features of the observation to the policy's outputs.
+    """The directions of the policy's head that add public features of the observation to what matters of its outputs.
 
-    W = Jᵀ (J Jᵀ/m + r·I)⁻¹ Φ/m, with J = ∂(what matters of the outputs)/∂θ at m public states, Φ the features there: the ridge
-    regression of each feature on J. `degree` 1 are the (scaled) observations themselves, 2 adds their products.
+    A = (H Hᵀ/m + r·I)⁻¹ H Φᵀ/m, with H the head's inputs at m public states and Φ the features there: the ridge regression of
+    each feature on H. `degree` 1 are the (scaled) observations themselves, 2 adds their products. A head is linear, so θ + W c
+    adds Φᵀc wherever A fits, however large c is. (With the directions of all layers, after findings 2, what is added is right
+    for a small c only: of the size that evolution tries, its correlation with Φᵀc was .83 on CartPole; with these, .98.)
     """
 
     policy: ActorCritic
@@ -66,20 +69,19 @@ class FeatureSubspace:
 
     def basis(self, theta: jax.Array) -> jax.Array:
         """W (d, k)."""
-        contrasts = jnp.asarray(self.policy.actions.contrasts)
-
-        def outputs(theta: jax.Array, state: jax.Array) -> jax.Array:
-            return contrasts @ self.policy.apply(self.policy.unflatten(theta), state)[0]
-
-        states = jnp.asarray(public_states(self.bounds))
-        m, o = states.shape[1], contrasts.shape[0]
-        jacobian = jax.vmap(jax.jacrev(outputs), (None, 1))(theta, states).reshape(m * o, -1)  # J
-        targets = jnp.asarray(np.kron(self._features.T, np.eye(o, dtype=np.float32)))  # Φ
-        gram = jacobian @ jacobian.T / m
-        ridge = RIDGE * jnp.trace(gram) / theta.shape[0]
-        fitted = solve(gram + ridge * jnp.eye(m * o), targets / m)
-        basis: jax.Array = jacobian.T @ fitted
-        return basis
+        policy, states = self.policy, jnp.asarray(public_states(self.bounds))
+        inputs = policy.forward(policy.unflatten(theta[:, None]), states)[2][-1]
+        if policy.biases:
+            inputs = jnp.concatenate([inputs, jnp.ones_like(inputs[:1])])
+        n, m = inputs.shape
+        gram = inputs @ inputs.T / m
+        ridge = RIDGE * jnp.trace(gram) / n
+        fitted = solve(gram + ridge * jnp.eye(n), inputs @ jnp.asarray(self._features.T) / m)  # A (inputs, features)
+        back = np.linalg.pinv(policy.actions.contrasts)  # (outputs, contrasts)
+        head = jnp.einsum("pc,if->pifc", back, fitted).reshape(back.shape[0], n, self.dim)
+        weights, biases = head[:, : n - policy.biases], head[:, n - policy.biases :]
+        columns = jnp.concatenate([weights.reshape(-1, self.dim), biases.reshape(-1, self.dim)])
+        return jnp.zeros((policy.dim, self.dim), theta.dtype).at[policy.head].set(columns)
 
     @cached_property
     def _features(self) -> np.ndarray:
@@ -87,22 +89,6 @@ class FeatureSubspace:
 
 
 Subspace = RandomSubspace | FeatureSubspace
-
-
-def solve(matrix: jax.Array, right: jax.Array) -> jax.Array:
-    """The solution of a positive definite system, by Gauss and Jordan's elimination.
-
-    Written out, because LAPACK's routines, called from two compiled programs at once, can wait for each other for ever (JAX 0.9
-    to 0.11 on two cores), and because the same operations give the same basis on every machine.
-    """
-    n = matrix.shape[0]
-
-    def eliminate(i: jax.Array, rows: jax.Array) -> jax.Array:
-        pivot = rows[i] / rows[i, i]
-        return jnp.where((jnp.arange(n) == i)[:, None], pivot, rows - rows[:, i][:, None] * pivot)
-
-    rows: jax.Array = jax.lax.fori_loop(0, n, eliminate, jnp.concatenate([matrix, right], axis=1))
-    return rows[:, n:]
 
 
 def features(x: np.ndarray, degree: int, weight: float) -> np.ndarray:
