@@ -12,6 +12,7 @@ from pgc.aggregator import Aggregator
 from pgc.mechanisms import make_mechanism
 from pgc.policies import ActorCritic, LossOptions
 from pgc.policies.actions import Categorical
+from pgc.policies.estimators import PolicyGradient
 from pgc.worlds import CartPole, Population
 
 
@@ -47,12 +48,13 @@ def rng() -> np.random.Generator:
 
 def make_training(mechanism: str = "laplace", epsilon: float = 1.0, clip: float = 0.01, **settings) -> LocalTraining:
     world = CartPole()
-    settings.setdefault("loss", LossOptions())
     settings.setdefault("score_bit", None)
+    loss = settings.pop("loss", LossOptions())
     return LocalTraining(
         world=world,
         population=Population.parse(world, world.default_population),
         policy=PAPER_NET,
+        estimator=PolicyGradient(policy=PAPER_NET, loss=loss, world=world),
         mechanism=make_mechanism(mechanism, dim=PAPER_NET.dim, epsilon=epsilon, clip=clip),
         **settings,
     )

@@ -46,7 +46,7 @@ def test_without_noise_the_report_is_the_clipped_gradient_of_the_episode():
     sent = Agent(training, at).answer(Offer(theta, None), 450, at)
     psi = draw_psi(at, training.population)
     episode = jax.jit(lambda t: play_episode(training, t, psi, at, 0, 0, 0.25, True))(theta)
-    g = np.asarray(jax.jit(lambda t: gradient(t, [episode], PAPER_NET, training.loss, training.world))(theta))
+    g = np.asarray(jax.jit(lambda t: gradient(t, [episode], PAPER_NET, training.estimator.loss, training.world))(theta))
     assert np.abs(g).sum() > 0.25
     np.testing.assert_allclose(sent.report, g / (np.abs(g).sum() / 0.25), rtol=1e-4, atol=1e-7)
     assert float(sent.score) == int(sent.ticks) == int(episode.length)

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 from pgc import randomness
 from pgc.errors import BudgetSpent
 from pgc.mechanisms import Mechanism, ScoreBit
-from pgc.policies import evolution, exploration
+from pgc.policies import exploration
 from pgc.policies.actions import Words
 from pgc.policies.actor_critic import ActorCritic
-from pgc.policies.loss import Episode, LossOptions, fit_returns, gradient
-from pgc.policies.subspace import lift, project
+from pgc.policies.estimators import Estimator
+from pgc.policies.loss import Episode
+from pgc.policies.subspace import lift
 from pgc.randomness import Stream
 from pgc.tracing import trace_fields, trace_mechanism
 from pgc.worlds import Population, World
@@ -35,7 +36,8 @@ class LocalTraining:
     world: World
     population: Population
     policy: ActorCritic
-    loss: LossOptions
+    estimator: Estimator
+    """What of the local episodes is reported."""
     mechanism: Mechanism
     """Q, with the ε of *one* submission."""
     score_bit: ScoreBit | None
@@ -44,9 +46,6 @@ class LocalTraining:
     """T: how often one agent submits before it has spent its budget."""
     episodes: int = 1
     """Local episodes whose mean gradient is one report."""
-    spread: float | None = None
-    """σ: each local episode is played with parameters of its own, this far from θ, and the report says which way was better
-    (`policies/evolution.py`). None: the policy gradient of `policies/loss.py`."""
     action: Literal["sampled", "argmax"] = "argmax"
     alpha_start: float = 0.5
     alpha_decay: float = 1800.0
@@ -115,8 +114,9 @@ def randomize(
     return lift(basis, training.mechanism.simulate(jnp.where(training.control, 0.0, coordinates), public, secret))
 
 
-def perturbation(training: LocalTraining, at: Address, episode: jax.Array | int, dim: int) -> jax.Array:
-    """ξ_e (dim, *batch) of a local episode: standard normal, the agent's own, and in the next episode its opposite."""
+def perturbation(training: LocalTraining, at: Address, episode: jax.Array | int) -> jax.Array:
+    """ξ_e (k, *batch) of a local episode: standard normal, the agent's own, and in the next episode its opposite."""
+    dim = training.mechanism.dim
     episode, pairs = jnp.asarray(episode), (dim + 1) // 2
     places = PERTURBATIONS + episode // 2 * pairs + jnp.arange(pairs).reshape(-1, *[1] * (at.seed.ndim - 1))
     xi = randomness.normal(*randomness.words(at.seed, Stream.RESET, at.submission, places))[:dim]
@@ -181,25 +181,18 @@ def play_episode(
 @jax.jit
 def _submission(training: LocalTraining, offer: Offer, psi: Any, at: Address, received: jax.Array) -> Submission:
     alpha = exploration.alpha(received, training.alpha_start, training.alpha_decay)
-    ticks, episodes, dim = jnp.zeros((), jnp.int32), [], training.mechanism.dim
-    tried = jnp.stack([perturbation(training, at, index, dim) for index in range(training.episodes)], axis=-1)
+    estimator, ticks, episodes = training.estimator, jnp.zeros((), jnp.int32), []
+    xi = jnp.stack([perturbation(training, at, index) for index in range(training.episodes)], axis=-1)
     for index in range(training.episodes_played):
-        scoring, theta = index >= training.episodes, offer.theta
-        if training.spread is not None and not scoring:
-            theta = theta + training.spread * lift(offer.basis, tried[:, index])
-        greedy = scoring or training.action == "argmax" or training.spread is not None
+        scoring = index >= training.episodes
+        theta = offer.theta if scoring else estimator.parameters(*offer, xi[:, index])
+        greedy = scoring or training.action == "argmax" or estimator.greedy
         episode = play_episode(training, theta, psi, at, index, ticks, 0.0 if scoring else alpha, greedy)
         ticks = ticks + episode.length
         episodes.append(episode)
     scored = episodes[-1] if training.score == "greedy" else episodes[0]
     score = jnp.sum(jnp.where(jnp.arange(scored.rewards.shape[0]) < scored.length, scored.rewards, 0.0))
-    if training.spread is None:
-        grad = gradient(offer.theta, episodes[: training.episodes], training.policy, training.loss, training.world)
-        coordinates = project(offer.basis, grad)
-    else:
-        played = episodes[: training.episodes]
-        values, starts, beta = fit_returns(offer.theta, played, training.policy, training.loss, training.world)
-        coordinates = evolution.coordinates(values, starts, beta, tried)
+    coordinates = estimator.coordinates(*offer, episodes[: training.episodes], xi)
     report = randomize(training, offer.basis, coordinates, *words_for_report(training, at))
     return Submission(report, randomize_score(training, score, at), score, ticks)
 

@@ -25,10 +25,10 @@ from pgc.agent import (
     words_for_report,
 )
 from pgc.aggregator import select
-from pgc.policies import evolution, exploration, streaming
+from pgc.policies import exploration
 from pgc.policies.actions import Words
-from pgc.policies.loss import bootstrap_value, fit_features, shaped_reward
-from pgc.policies.subspace import lift, project
+from pgc.policies.estimators import End, Step
+from pgc.policies.loss import shaped_reward
 from pgc.randomness import Stream
 
 
@@ -45,8 +45,8 @@ class Play(NamedTuple):
     return_so_far: jax.Array  # score of this episode
     ended: jax.Array  # s_t is s_T
     terminated: jax.Array  # and is terminal
-    traces: Any  # of the episode: `streaming.Traces` or `evolution.Traces`
-    gradients: Any  # over the finished episodes: `streaming.Gradients` or `evolution.Sums`
+    traces: Any  # the estimator's, of the episode
+    sums: Any  # the estimator's, over the finished episodes
     score: jax.Array  # ζ
 
 
@@ -56,14 +56,6 @@ def begin(training: LocalTraining, at: Address, received: jax.Array) -> Play:
     psi = jax.vmap(lambda a: draw_psi(a, training.population), -1)(at)
     batch = (lanes,)
     state = _reset(training, at, jnp.zeros(batch, jnp.int32), psi)
-    traces: Any
-    gradients: Any
-    if training.spread is None:
-        traces = streaming.start(training.policy.dim, batch, _number_of_features(training))
-        gradients = streaming.finish(traces, jnp.zeros(batch, jnp.int32), jnp.zeros(batch), training.loss)
-    else:
-        traces = evolution.start(batch, _number_of_features(training))
-        gradients = evolution.finish(traces, jnp.zeros((training.mechanism.dim, *batch)))
     zero, count = jnp.zeros(batch), jnp.zeros(batch, jnp.int32)
     no = jnp.zeros(batch, bool)
     return Play(
@@ -77,21 +69,19 @@ def begin(training: LocalTraining, at: Address, received: jax.Array) -> Play:
         return_so_far=zero,
         ended=no,
         terminated=no,
-        traces=traces,
-        gradients=gradients,
+        traces=training.estimator.start(batch),
+        sums=training.estimator.nothing(batch),
         score=zero,
     )
 
 
 def play(training: LocalTraining, offer: Offer, now: Play, ticks: int, active: jax.Array) -> Play:
     """Step 2, first half: `ticks` environment steps in every active lane whose episode has not ended."""
-    world, policy, loss = training.world, training.policy, training.loss
-    scoring, theta = now.episode >= training.episodes, offer.theta
-    if training.spread is not None:
-        away = jax.vmap(lift, -1, -1)(offer.basis, perturbation(training, now.at, now.episode, training.mechanism.dim))
-        theta = theta + jnp.where(scoring, 0.0, training.spread) * away
-    params = policy.unflatten(theta)
-    greedy = jnp.ones_like(scoring) if training.action == "argmax" or training.spread is not None else scoring
+    world, policy, estimator = training.world, training.policy, training.estimator
+    scoring = now.episode >= training.episodes
+    tried = estimator.parameters(*offer, perturbation(training, now.at, now.episode))
+    params = policy.unflatten(jnp.where(scoring, offer.theta, tried))
+    greedy = jnp.ones_like(scoring) if training.action == "argmax" or estimator.greedy else scoring
     alpha = jnp.where(scoring, 0.0, now.alpha)
     observe = jax.vmap(world.observe, out_axes=-1)
 
@@ -106,12 +96,9 @@ def play(training: LocalTraining, offer: Offer, now: Play, ticks: int, active: j
 
         total = score + moved.reward
         ends = moved.terminated | (step + 1 >= world.max_steps)
-        reward = shaped_reward(loss.reward, moved.reward, ends, moved.terminated, total >= world.score_threshold)
+        reward = shaped_reward(estimator.loss.reward, moved.reward, ends, moved.terminated, total >= world.score_threshold)
         after = (moved.state, step + 1, total, ends, moved.terminated)
-        f = fit_features(loss, observation, step, world) if loss.fits or training.spread is not None else None
-        noted: Any = f
-        if training.spread is None:
-            noted = streaming.tape(policy, params, inputs, outputs, value, action, f, loss)
+        noted = estimator.note(params, Step(observation, step, inputs, outputs, value, action))
         return select(live, after, carry), (noted, reward, live)
 
     tick_numbers = now.ticks + jnp.arange(ticks)[:, None]
@@ -120,12 +107,7 @@ def play(training: LocalTraining, offer: Offer, now: Play, ticks: int, active: j
         randomness.key(now.at.seed, Stream.WORLD, now.at.submission, tick_numbers),
     )
     start = (now.state, now.step, now.return_so_far, now.ended, now.terminated)
-    (state, step, score, ended, terminated), (chunk, rewards, lived) = jax.lax.scan(tick, start, chance)
-    traces: Any
-    if training.spread is None:
-        traces = streaming.advance(policy, now.traces, chunk, rewards, lived, loss.discount)
-    else:
-        traces = evolution.advance(now.traces, chunk, rewards, lived, now.step == 0, loss.discount)
+    (state, step, score, ended, terminated), (notes, rewards, lived) = jax.lax.scan(tick, start, chance)
     return now._replace(
         state=state,
         step=step,
@@ -133,7 +115,7 @@ def play(training: LocalTraining, offer: Offer, now: Play, ticks: int, active: j
         return_so_far=score,
         ended=ended,
         terminated=terminated,
-        traces=traces,
+        traces=estimator.advance(now.traces, notes, rewards, lived, now.step == 0),
     )
 
 
@@ -142,24 +124,15 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
 
     Also tells which lanes have played all the episodes of their submission; those stay as they are.
     """
-    world, policy, loss = training.world, training.policy, training.loss
     trained_on = now.ended & (now.episode < training.episodes)
-    last_value = jnp.zeros_like(now.return_so_far)
-    if training.spread is None and loss.bootstrap != "zero" and loss.critic:
-        observation = jax.vmap(world.observe, out_axes=-1)(now.state)
-        _, value = policy.apply(policy.unflatten(theta), observation)
-        last_value = bootstrap_value(loss, value, now.terminated)
-    finished: Any
-    if training.spread is None:
-        finished = streaming.finish(now.traces, now.step, last_value, loss)
-    else:
-        finished = evolution.finish(now.traces, perturbation(training, now.at, now.episode, training.mechanism.dim))
-    gradients = jax.tree.map(lambda total, one: total + jnp.where(trained_on, one, 0.0), now.gradients, finished)
+    end = End(now.step, jax.vmap(training.world.observe, out_axes=-1)(now.state), now.terminated)
+    finished = training.estimator.finish(now.traces, theta, perturbation(training, now.at, now.episode), end)
+    sums = jax.tree.map(lambda total, one: total + jnp.where(trained_on, one, 0.0), now.sums, finished)
 
     scored = training.episodes if training.score == "greedy" else 0
     score = jnp.where(now.ended & (now.episode == scored), now.return_so_far, now.score)
     complete = now.ended & (now.episode + 1 >= training.episodes_played)
-    now = now._replace(gradients=gradients, score=score)
+    now = now._replace(sums=sums, score=score)
     if training.episodes_played == 1:
         return now, complete
 
@@ -172,18 +145,14 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
         return_so_far=jnp.zeros_like(now.return_so_far),
         ended=jnp.zeros_like(now.ended),
         terminated=jnp.zeros_like(now.terminated),
-        traces=jax.tree.map(jnp.zeros_like, now.traces) if training.spread is None else evolution.restart(now.traces),
+        traces=training.estimator.start(now.step.shape),
     )
     return select(again, fresh, now), complete
 
 
 def report(training: LocalTraining, offer: Offer, now: Play) -> tuple[jax.Array, jax.Array]:
     """Step 2, second half, and step 3: the decoded report (d, lanes) and the noisy boolean of every lane."""
-    if training.spread is None:
-        grad = streaming.combine(now.gradients, training.episodes, training.loss)
-        coordinates = jax.vmap(project, -1, -1)(offer.basis, grad)
-    else:
-        coordinates = evolution.combine(now.gradients, training.episodes, training.loss)
+    coordinates = training.estimator.combine(now.sums, offer.basis, training.episodes)
     public, secret = words_for_report(training, now.at)
     randomized = jax.vmap(randomize, -1, -1)(training, offer.basis, coordinates, public, secret)
     return randomized, randomize_score(training, now.score, now.at)
@@ -192,13 +161,6 @@ def report(training: LocalTraining, offer: Offer, now: Play) -> tuple[jax.Array,
 def no_report(training: LocalTraining, offer: Offer, now: Play) -> tuple[jax.Array, jax.Array]:
     """What stands in for `report` when no lane has completed a submission."""
     return jnp.zeros_like(offer.theta), jnp.zeros(now.score.shape, bool)
-
-
-def _number_of_features(training: LocalTraining) -> int:
-    if not training.loss.fits and training.spread is None:
-        return 0
-    one = jnp.zeros((training.world.observation_dim,))
-    return int(fit_features(training.loss, one, jnp.zeros(()), training.world).shape[0])
 
 
 def _reset(training: LocalTraining, at: Address, episode: jax.Array, psi: Any) -> Any:

@@ -18,6 +18,8 @@ from pgc.errors import PgcError
 from pgc.mechanisms import ScoreBit, find_mechanism, make_mechanism
 from pgc.policies import ActorCritic, LossOptions
 from pgc.policies.cap import OutputCap
+from pgc.policies.estimators import Estimator, Evolution, PolicyGradient
+from pgc.policies.evolution import MOST_DIRECTIONS
 from pgc.policies.public_states import Bounds
 from pgc.policies.subspace import FeatureSubspace, RandomSubspace, Subspace
 from pgc.validation import validate
@@ -116,21 +118,11 @@ def build(config: TrainConfig) -> Problem:
         world=world,
         population=Population.parse(world, config.population),
         policy=policy,
-        loss=LossOptions(
-            discount=config.discount,
-            value_weight=config.value_weight,
-            entropy_weight=config.entropy_weight,
-            reward=config.reward,
-            bootstrap=config.bootstrap,
-            reduction=config.reduction,
-            standardize=config.standardize,
-            baseline=config.baseline,
-        ),
+        estimator=_make_estimator(config, policy, world, mechanism.dim),
         mechanism=mechanism,
         score_bit=score_bit,
         submissions=config.submissions_per_agent,
         episodes=config.local_episodes,
-        spread=config.spread if config.estimator == "evolution" else None,
         action=config.action,
         alpha_start=config.alpha_start,
         alpha_decay=config.alpha_decay,
@@ -160,6 +152,24 @@ def _make_policy(config: TrainConfig, world: World) -> ActorCritic:
         biases=config.biases,
         bounds=world.observation_bounds if config.normalize else None,
     )
+
+
+def _make_estimator(config: TrainConfig, policy: ActorCritic, world: World, dim: int) -> Estimator:
+    loss = LossOptions(
+        discount=config.discount,
+        value_weight=config.value_weight,
+        entropy_weight=config.entropy_weight,
+        reward=config.reward,
+        bootstrap=config.bootstrap,
+        reduction=config.reduction,
+        standardize=config.standardize,
+        baseline=config.baseline,
+    )
+    if config.estimator != "evolution":
+        return PolicyGradient(policy=policy, loss=loss, world=world)
+    if dim > MOST_DIRECTIONS:
+        raise PgcError(f"evolution can try at most {MOST_DIRECTIONS} directions, not {dim}; give a subspace, or policy-gradient")
+    return Evolution(policy=policy, loss=loss, world=world, spread=config.spread, dim=dim)
 
 
 def _make_subspace(config: TrainConfig, policy: ActorCritic, bounds: Bounds) -> Subspace | None:

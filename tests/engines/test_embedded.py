@@ -198,7 +198,7 @@ def test_without_noise_the_engine_is_clipped_sgd_exactly():
     @jax.jit
     def gradient_at(theta, at, alpha):
         episode = play_episode(training, theta, draw_psi(at, training.population), at, 0, 0, alpha, True)
-        return gradient(theta, [episode], PAPER_NET, training.loss, training.world)
+        return gradient(theta, [episode], PAPER_NET, training.estimator.loss, training.world)
 
     for n in range(submissions):
         g = gradient_at(theta, address(training, seeds[:, 0], 0, n, 1), max(0.0, 0.5 - n / 1800))

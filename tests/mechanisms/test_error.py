@@ -95,13 +95,13 @@ def test_known_values_at_the_papers_dimension():
     ours = [make_mechanism("index", dim=112, epsilon=e, clip=1.0, code_size=4096) for e in (1.0, 2.0, 5.0, 10.0)]
     np.testing.assert_allclose([q.error() / 100 for q in ours], (7.06, 1.80, 0.321, 0.103), rtol=0.01)
     assert [q.members for q in ours] == [1418, 888, 134, 3]
-    gammas = [PrivUnit(dim=112, epsilon=e).cap.gamma for e in (1.0, 2.0, 5.0, 10.0)]
+    gammas = [PrivUnit(dim=112, epsilon=e).side.gamma for e in (1.0, 2.0, 5.0, 10.0)]
     np.testing.assert_allclose(gammas, (0.0376, 0.0744, 0.1739, 0.3015), atol=2e-4)
 
 
 def test_a_cap_in_the_plane_is_an_arc():
     """In two dimensions the share of a cap is known: q = arccos(γ)/π. No grid may hide an error there."""
-    gamma, q, p = PrivUnit(dim=2, epsilon=1.0).cap
+    gamma, q, p = PrivUnit(dim=2, epsilon=1.0).side
     assert q == pytest.approx(math.acos(gamma) / math.pi, abs=2e-4)
     assert p / q / ((1 - p) / (1 - q)) == pytest.approx(math.e, rel=1e-9)
 

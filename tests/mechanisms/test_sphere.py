@@ -110,7 +110,7 @@ def test_privunit_draws_from_cap_and_complement_uniformly(dim, epsilon, rng):
     """⟨V, u⟩ has the density of a uniform direction, times p/q on the cap and (1−p)/(1−q) off it: Kolmogorov–Smirnov."""
     q, g = PrivUnit(dim=dim, epsilon=epsilon), direction(dim, rng)
     along = reports(q, g, rng, 20_000) @ g / q.size
-    gamma, share, p = q.cap
+    gamma, share, p = q.side
     half = (dim - 1) / 2
     below = lambda t: stats.beta(half, half).cdf((1 + np.clip(t, -1, 1)) / 2)
     cdf = lambda t: np.where(t < gamma, below(t) * (1 - p) / (1 - share), 1 - p + (below(t) - (1 - share)) * p / share)
@@ -123,7 +123,7 @@ def test_privunit_draws_from_cap_and_complement_uniformly(dim, epsilon, rng):
 def test_privunitg_is_a_normal_vector_but_for_its_side(epsilon, rng):
     q, g = PrivUnitG(dim=6, epsilon=epsilon), direction(6, rng)
     drawn = reports(q, g, rng, 20_000) / q.size
-    gamma, share, p = q.half_space
+    gamma, share, p = q.side
     assert p / share / ((1 - p) / (1 - share)) == pytest.approx(math.exp(epsilon))
     cdf = lambda t: np.where(
         t < gamma, stats.norm.cdf(t) * (1 - p) / (1 - share), 1 - p + (stats.norm.cdf(t) - (1 - share)) * p / share

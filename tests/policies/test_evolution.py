@@ -28,8 +28,6 @@ def test_running_sums_give_the_definition(x64, rng):
             traces = evolution.advance(traces, *steps, 0.9)
         one = evolution.finish(traces, jnp.asarray(xi[:, e : e + 1]))
         total = one if total is None else jax.tree.map(jnp.add, total, one)
-        again = evolution.restart(traces)
-        assert not np.asarray(again.value).any() and np.asarray(again.power) == 1
         rewards.append(r), features.append(f)
     streamed = evolution.combine(total, len(lengths), OPTIONS)[:, 0]
 
@@ -56,7 +54,7 @@ def test_perturbations_are_normal_and_come_in_opposite_pairs():
     training = build(configure()).training
     seeds = trial_seeds(0, np.arange(300))
     at = type("At", (), {"seed": seeds, "submission": jnp.zeros(300, jnp.int32)})
-    first, opposite, second = (np.asarray(perturbation(training, at, e, 5)) for e in (0, 1, 2))
+    first, opposite, second = (np.asarray(perturbation(training, at, e)) for e in (0, 1, 2))
     assert np.array_equal(opposite, -first)
-    assert first.shape == (5, 300) and abs(first.mean()) < 0.1 and abs(first.std() - 1) < 0.1
+    assert first.shape == (4, 300) and abs(first.mean()) < 0.1 and abs(first.std() - 1) < 0.1
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.1

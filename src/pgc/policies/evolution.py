@@ -25,6 +25,9 @@ from pgc.policies.elimination import ridge_regression
 from pgc.policies.loss import LossOptions, fitted
 from pgc.policies.streaming import ReturnSums, add_steps, no_sums
 
+MOST_DIRECTIONS = 256
+"""A report's ridge regression takes their square in memory."""
+
 
 class Traces(NamedTuple):
     """What an agent remembers of the episode it is playing."""
@@ -61,12 +64,6 @@ def advance(
         power = jnp.where(live, discount * power, power)
     first = jnp.where(begins, features[0], traces.first)
     return Traces(value, power, first, add_steps(traces.sums, features, rewards, lived, discount))
-
-
-def restart(traces: Traces) -> Traces:
-    """For the next episode."""
-    empty: Traces = jax.tree.map(jnp.zeros_like, traces)
-    return empty._replace(power=jnp.ones_like(traces.power))
 
 
 def finish(traces: Traces, xi: jax.Array) -> Sums:
