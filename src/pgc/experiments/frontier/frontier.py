@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pgc.errors import Interrupted, PgcError, require
+from pgc.errors import Interrupted, PgcError
 from pgc.experiments import sweep
 from pgc.experiments.folder import Folder, new_path
 from pgc.experiments.frontier import pictures, table
 from pgc.experiments.frontier.plan import Size, cells
-from pgc.experiments.reproduction.wording import FORMS
+from pgc.experiments.pages import read_settings, write_report
 from pgc.experiments.statement import privacy_statement
 from pgc.problem import build
 from pgc.progress import Progress, stop_signals
 from pgc.worlds import make_world
 
-HERE = Path(__file__).parent
+TEMPLATE = Path(__file__).parent / "templates" / "frontier.html.jinja"
 TRIALS, SUBMISSIONS = 20, 2000
 QUICK_TRIALS, QUICK_SUBMISSIONS = 4, 200
 
@@ -42,7 +40,7 @@ def frontier(
     if resume is not None:
         if (trials, submissions, world, seed, quick, out) != (None, None, "cartpole", 0, False, None):
             raise PgcError("resume takes every setting from the folder itself; give nothing else")
-        folder, size = Folder(Path(resume)), _read(Path(resume))
+        folder, size = Folder(Path(resume)), read_settings(Path(resume), Size, "pgc frontier")
     else:
         size = Size(
             trials=(QUICK_TRIALS if quick else TRIALS) if trials is None else trials,
@@ -86,11 +84,7 @@ def _write(folder: Folder, size: Size, rows: list[dict[str, Any]]) -> None:
         "cells": rows,
         "meaning": _meaning(size, rows),
     }
-    for name, files in figures.items():
-        for kind, data in files.items():
-            folder.write(f"figures/{name}.{kind}", data)
-    folder.write("report.html", _render(summary, figures).encode())
-    folder.write_json("summary.json", summary)
+    write_report(folder, TEMPLATE, summary, figures, {"inf": math.inf})
 
 
 def _meaning(size: Size, rows: list[dict[str, Any]]) -> str:
@@ -111,20 +105,3 @@ def _command(size: Size) -> str:
     words = ["pgc frontier", "--quick" * size.quick, f"--world {size.world}" * (size.world != "cartpole")]
     words += [f"--trials {size.trials}", f"--submissions {size.submissions}", f"--seed {size.seed}"]
     return " ".join(filter(None, words))
-
-
-def _render(summary: Mapping[str, Any], figures: Mapping[str, pictures.Files]) -> str:
-    jinja2 = require("jinja2", "report")
-    folders = [HERE / "templates", HERE.parent / "reproduction" / "templates"]
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(folders), autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= FORMS
-    images = {name: "data:image/png;base64," + base64.b64encode(files["png"]).decode() for name, files in figures.items()}
-    page: str = environment.get_template("frontier.html.jinja").render(s=summary, images=images, inf=math.inf)
-    return page
-
-
-def _read(path: Path) -> Size:
-    try:
-        return Size(**yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError):
-        raise PgcError(f"{path} is not a folder that pgc frontier made; name one to --resume") from None

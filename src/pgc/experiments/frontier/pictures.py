@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
+
+from pgc.experiments.pages import Files, saved
 
 COLOURS = ("#c8502c", "#1f5fa8", "#2e7d4f", "#8457a5", "#b58900", "#5c666d", "#1a9aa0")
-Files = dict[str, bytes]
 
 
 def by_epsilon(table: Sequence[dict[str, Any]], quantity: str, label: str, note: str, *, top: float | None = None) -> Files:
@@ -40,20 +36,8 @@ def by_epsilon(table: Sequence[dict[str, Any]], quantity: str, label: str, note:
         axes.text(0, ceiling, "no success", va="center", fontsize=8, color="#5c666d")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, ncols=2)
-    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color="#5c666d")
-    return _files(figure)
+    return saved(figure, note)
 
 
 def _finite(value: float, ceiling: float | None) -> float:
     return ceiling if ceiling is not None and math.isinf(value) else value
-
-
-def _files(figure: Figure) -> Files:
-    made = {}
-    for kind in ("png", "svg"):
-        out = io.BytesIO()
-        metadata = {"Date": None} if kind == "svg" else None
-        figure.savefig(out, format=kind, dpi=130, metadata=metadata)
-        made[kind] = out.getvalue()
-    plt.close(figure)
-    return made

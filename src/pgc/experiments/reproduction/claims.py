@@ -17,7 +17,7 @@ import numpy as np
 from pgc.experiments import statistics
 from pgc.experiments.reproduction import paper
 from pgc.experiments.reproduction.plan import Column
-from pgc.experiments.reproduction.wording import count
+from pgc.experiments.wording import count
 
 LEVEL = 0.05
 EARLY = 0.1

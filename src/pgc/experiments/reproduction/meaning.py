@@ -10,7 +10,7 @@ import numpy as np
 from pgc.experiments.reproduction import paper
 from pgc.experiments.reproduction.claims import WORDS, buffering, judge
 from pgc.experiments.reproduction.plan import TITLES, Column
-from pgc.experiments.reproduction.wording import count, p_value
+from pgc.experiments.wording import count, p_value
 
 FEW = 3
 """Cells that do not agree are named if there are no more than these."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-from PIL import Image
 
 from pgc.experiments import metrics
+from pgc.experiments.pages import Files, saved
 from pgc.experiments.reproduction import paper
 from pgc.experiments.reproduction.plan import FIGURE_2, TITLES, Column
 from pgc.experiments.reproduction.readings import true_epsilon
@@ -28,7 +23,6 @@ PANELS = {"laplace": "Laplace, |B| = 1", "prs": "PRS, |B| = 100"}
 THRESHOLD, BEST = 195.0, 200.0
 SINGLE_TRIALS = 10
 """Of these a learning curve shows each on its own."""
-Files = dict[str, bytes]
 
 
 def by_epsilon(cells: Sequence[dict[str, Any]], quantity: str, label: str, note: str, *, top: float, log: bool = False) -> Files:
@@ -70,7 +64,7 @@ def by_epsilon(cells: Sequence[dict[str, Any]], quantity: str, label: str, note:
             axes.set_ylim(-0.03, top * 1.05)
     panels[0].set_ylabel(label)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8.5, frameon=False)
-    return _files(figure, note)
+    return saved(figure, note)
 
 
 def success_curves(column: Column, note: str) -> Files:
@@ -95,7 +89,7 @@ def success_curves(column: Column, note: str) -> Files:
         axes.grid(alpha=0.25)
     panels[0].set_ylabel("success ratio")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=6, fontsize=8.5, frameon=False)
-    return _files(figure, note)
+    return saved(figure, note)
 
 
 def learning_curves(column: Column, note: str) -> Files:
@@ -119,7 +113,7 @@ def learning_curves(column: Column, note: str) -> Files:
     for axes in panels[1]:
         axes.set_xlabel("submissions")
     figure.suptitle(f"Figure 2, {column.reading.title}: median, quartiles and single trials", x=0.01, ha="left", fontsize=11)
-    return _files(figure, note)
+    return saved(figure, note)
 
 
 def choices(rows: Sequence[dict[str, Any]], note: str) -> Files:
@@ -142,7 +136,7 @@ def choices(rows: Sequence[dict[str, Any]], note: str) -> Files:
         right.axvline(np.mean(list(paper.SUCCESS_RATIO[mechanism].values())), color=right.lines[-1].get_color(), lw=1, ls=":")
     right.set(xlabel="mean success ratio over ε (dotted: the paper's)", xlim=(-0.03, 1.03))
     right.legend(fontsize=8, frameon=False, loc="lower left")
-    return _files(figure, note)
+    return saved(figure, note)
 
 
 def _epsilon(column: Column, mechanism: str, epsilon: float) -> str:
@@ -159,16 +153,3 @@ def _defined(quantity: dict[str, Any]) -> bool:
 def _thousands(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-
-
-def _files(figure: Figure, note: str) -> Files:
-    colour = "#b3261e" if note.startswith("QUICK") else "#777777"
-    figure.text(0.995, -0.015, note, ha="right", va="top", fontsize=7.5, color=colour)
-    png, small, svg = io.BytesIO(), io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=110, bbox_inches="tight")
-    figure.savefig(svg, format="svg", dpi=120, bbox_inches="tight", metadata={"Date": None})
-    plt.close(figure)
-    Image.open(png).convert("RGB").quantize(64).save(
-        small, format="PNG", optimize=True
-    )  # a third of the size, to the eye the same
-    return {"png": small.getvalue(), "svg": svg.getvalue()}

@@ -12,13 +12,17 @@ import yaml
 from pgc.errors import Interrupted, PgcError
 from pgc.experiments import sweep
 from pgc.experiments.folder import Folder, new_path
-from pgc.experiments.reproduction import choices, claims, meaning, paper, pictures, report, tables
+from pgc.experiments.pages import Files, read_settings, write_report
+from pgc.experiments.reproduction import choices, claims, meaning, paper, pictures, tables
+from pgc.experiments.reproduction.claims import WORDS
 from pgc.experiments.reproduction.plan import CHOOSING, COLUMNS, Column, Size, main_cells, reading_cells
+from pgc.experiments.reproduction.readings import CHOICES, describe
 from pgc.experiments.statement import privacy_statement
 from pgc.experiments.sweep import Cell, Outcome
 from pgc.problem import build
 from pgc.progress import Progress, stop_signals
 
+TEMPLATES = Path(__file__).parent / "templates"
 QUICK_TRIALS, QUICK_SUBMISSIONS = 6, 2000
 READING_TRIALS = 10
 """Of each of the two sets of trials on which readings are compared."""
@@ -74,7 +78,7 @@ def reproduce(
     if resume is not None:
         if (trials, submissions, seed, quick, readings, out) != (None, None, 0, False, False, None):
             raise PgcError("resume takes every setting from the folder itself; give nothing else")
-        folder, settings = Folder(Path(resume)), _read(Path(resume))
+        folder, settings = Folder(Path(resume)), read_settings(Path(resume), Settings, "pgc reproduce")
     else:
         usual_trials = READING_TRIALS if readings else QUICK_TRIALS if quick else paper.TRIALS
         usual_submissions = QUICK_SUBMISSIONS if quick else paper.SUBMISSIONS
@@ -114,13 +118,6 @@ def _cells(settings: Settings) -> list[Cell]:
     for cell in cells:
         build(cell.config)
     return cells
-
-
-def _read(path: Path) -> Settings:
-    try:
-        return Settings(**yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError):
-        raise PgcError(f"{path} is not a folder that pgc reproduce made; name one to --resume") from None
 
 
 def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome]) -> None:
@@ -163,12 +160,10 @@ def _write_readings(folder: Folder, settings: Settings, outcomes: Mapping[str, O
     _finish(folder, "readings.html.jinja", summary, {"readings": pictures.choices(table, settings.note)})
 
 
-def _finish(folder: Folder, template: str, summary: dict[str, Any], figures: Mapping[str, pictures.Files]) -> None:
-    for name, files in figures.items():
-        for kind, data in files.items():
-            folder.write(f"figures/{name}.{kind}", data)
-    folder.write("report.html", report.render(template, summary, figures).encode())
-    folder.write_json("summary.json", summary)
+def _finish(folder: Folder, template: str, summary: dict[str, Any], figures: Mapping[str, Files]) -> None:
+    by = {(c["reading"], c["mechanism"], c["epsilon"]): c for c in summary.get("cells", [])}
+    known = {"by": by, "paper": paper, "words": WORDS, "columns": COLUMNS, "choices": CHOICES, "describe": describe}
+    write_report(folder, TEMPLATES / template, summary, figures, known)
 
 
 def _facts(folder: Folder, settings: Settings) -> dict[str, Any]:
