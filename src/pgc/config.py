@@ -109,7 +109,7 @@ class TrainConfig:
     buffer_size: int | None = None
     """|B|: reports in each update of θ; by default 10 (paper: 1, and 100 for prs)."""
     optimizer: str = "sgd"
-    """Any optimiser of optax by name: sgd (the paper), adam, rmsprop, …"""
+    """Any optimiser of optax by name: sgd (the paper), adam, rmsprop, …; or MODULE:NAME of your own, a function of the rate."""
     learning_rate: float | None = None
     """η; by default |B|/80·√k·tanh(ε/2) for reports of k dimensions (paper: 0.5)."""
     uses_per_report: int = 1

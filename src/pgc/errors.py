@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
+from typing import Any
 
 
 class PgcError(Exception):
@@ -19,6 +20,15 @@ class Interrupted(Exception):
 
 class BudgetSpent(PgcError):
     """An agent was asked for more than its ε allows. It refuses; nothing is sent."""
+
+
+def load(name: str, what: str) -> Any:
+    """The thing of one's own that MODULE:NAME names."""
+    module, _, of = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), of)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PgcError(f"cannot load {what} '{name}' ({error}); write MODULE:NAME of an importable module") from None
 
 
 def require(module: str, extra: str) -> ModuleType:

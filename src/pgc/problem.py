@@ -14,7 +14,7 @@ from pgc.agent import LocalTraining
 from pgc.aggregator import Aggregator
 from pgc.budget import split_budget
 from pgc.config import TrainConfig
-from pgc.errors import PgcError
+from pgc.errors import PgcError, load
 from pgc.mechanisms import ScoreBit, find_mechanism, make_mechanism
 from pgc.policies import ActorCritic, LossOptions
 from pgc.policies.cap import OutputCap
@@ -184,7 +184,7 @@ def _make_subspace(config: TrainConfig, policy: ActorCritic, bounds: Bounds) -> 
 
 @cache  # one object for one setting, so that what was compiled with it is found again
 def _make_optimizer(name: str) -> optax.GradientTransformation:
-    factory = getattr(optax, name, None)
+    factory = load(name, "optimiser") if ":" in name else getattr(optax, name, None)
     try:
         made = factory(learning_rate=1.0) if callable(factory) else None
         if isinstance(made, optax.GradientTransformation):
@@ -192,5 +192,7 @@ def _make_optimizer(name: str) -> optax.GradientTransformation:
     except TypeError:
         made = None
     if not isinstance(made, optax.GradientTransformation):
-        raise PgcError(f"'{name}' is not an optimiser of optax with a learning rate; try sgd, adam or rmsprop")
+        raise PgcError(
+            f"'{name}' is not an optimiser of optax with a learning rate; try sgd, adam, rmsprop, or MODULE:NAME of your own"
+        )
     return made

@@ -1,10 +1,9 @@
 """Q: what randomises a gradient. Each mechanism is a small file: its guarantee, prepare, draw, decode, error."""
 
-import importlib
 import math
 from typing import Any, TypeVar
 
-from pgc.errors import PgcError
+from pgc.errors import PgcError, load
 from pgc.mechanisms.base import Guarantee, Mechanism
 from pgc.mechanisms.duchi import Duchi
 from pgc.mechanisms.index_code import IndexCode
@@ -42,12 +41,8 @@ def register(kind: Kind) -> Kind:
 
 def find_mechanism(name: str) -> type[Mechanism]:
     """By its name; or, as MODULE:CLASS, from an importable module of one's own."""
-    module, colon, of = name.partition(":")
-    if colon:
-        try:
-            found = getattr(importlib.import_module(module), of)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise PgcError(f"cannot load mechanism '{name}' ({error}); write MODULE:CLASS of an importable module") from None
+    if ":" in name:
+        found = load(name, "mechanism")
         if not (isinstance(found, type) and issubclass(found, Mechanism)):
             raise PgcError(f"'{name}' is not a pgc Mechanism")
         return found
