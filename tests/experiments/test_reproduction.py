@@ -10,7 +10,7 @@ from scipy import stats
 from pgc.experiments import sweep
 from pgc.experiments.folder import Folder
 from pgc.experiments.machine import EXACT, machine
-from pgc.experiments.reproduction import choices, claims, meaning, paper, plan, tables
+from pgc.experiments.reproduction import beyond, choices, claims, meaning, paper, plan, tables
 from pgc.experiments.reproduction.plan import Column, Size, cell_name, main_cells, reading_cells
 from pgc.experiments.reproduction.readings import AS_PRINTED, CLOSEST, END_REWARD, OTHERS, VARIATIONS, control_of, true_epsilon
 from pgc.experiments.reproduction.reproduce import Settings
@@ -55,6 +55,23 @@ def test_trials_like_the_papers_are_consistent_and_learn():
     verdict = meaning.verdict(rows, "closest")
     assert verdict.pop("distance") == pytest.approx(0, abs=1e-9)
     assert verdict == {"cells": 8, "consistent": 8, "inconsistent": [], "learn": 8, "harmed": 0, "honest": False}
+
+
+def test_the_default_stands_beside_the_paper_at_each_of_its_epsilons():
+    cells = beyond.cells(SIZE)
+    assert len(cells) == 10 and {c.config.epsilon for c in cells} == {*paper.EPSILONS, np.inf}
+    for cell in cells:
+        problem = build(cell.config)
+        assert problem.config.preset == "default" and problem.training.mechanism.dim == 4 and problem.training.policy.dim == 112
+        assert cell.config.control == cell.name.endswith("-control")
+    outcomes = {c.name: outcome(10, 500.0, 20.0) if c.config.control else outcome(100, 60.0, 199.0) for c in cells}
+    rows = beyond.rows(outcomes, N)
+    for row in rows:
+        assert row["success_ratio"]["ours"] == 1 and row["success_ratio"]["control"] == 0.1
+        assert row["fst_median"]["ours"] == 60 and row["fst_median"]["control"] == np.inf
+        assert row["fst_median"]["p_control"] < 1e-6 and row["averaged_score"]["p_control"] < 1e-6
+        assert row["auc"]["ours"] > 0.99 > row["auc"]["control"]
+    assert "after 60 reports (its control after ∞)" in meaning.default(rows)
 
 
 def test_trials_unlike_the_papers_differ_and_a_control_that_succeeds_as_often_means_no_learning():

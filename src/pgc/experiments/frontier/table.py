@@ -56,6 +56,7 @@ def _seen(outcome: Outcome, threshold: float) -> dict[str, Any]:
         "averaged_score": float(outcome.averaged.mean()),
         "averaged_good": good / trials,
         "averaged_good_interval": [float(end) for end in statistics.wilson(good, trials)],
+        "fst": outcome.fst.tolist(),
     }
 
 

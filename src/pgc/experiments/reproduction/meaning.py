@@ -83,6 +83,18 @@ def first_success(cells: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def default(rows: Sequence[dict[str, Any]]) -> str:
+    """What can be had on the paper's task."""
+    one, without, theirs = rows[0], rows[-1], paper.FST_MEDIAN
+    return (
+        f"At ε = {one['epsilon']:g} pgc's default first succeeds after {count(one['fst_median']['ours'])} reports (its control "
+        f"after {count(one['fst_median']['control'])}), the paper's Laplace after {count(theirs['laplace'][1.0])}, its PRS after "
+        f"{count(theirs['prs'][1.0])}. Without privacy: {count(without['fst_median']['ours'])}, and the paper's "
+        f"{count(theirs['none'][paper.INFINITY])}. A report of the default is made of "
+        f"{one['env_steps_per_submission']:,.0f} environment steps: playing costs no ε."
+    )
+
+
 def area(cells: Sequence[dict[str, Any]]) -> str:
     """Table 3."""
     lines = []

@@ -16,7 +16,7 @@ from pgc.experiments.reproduction import paper
 from pgc.experiments.reproduction.plan import FIGURE_2, TITLES, Column
 from pgc.experiments.reproduction.readings import true_epsilon
 
-COLOURS = {"paper": "#222222", "printed": "#1f5fa8", "reward": "#2e7d4f", "closest": "#c8502c"}
+COLOURS = {"paper": "#222222", "printed": "#1f5fa8", "reward": "#2e7d4f", "closest": "#c8502c", "default": "#8457a5"}
 RAMP = {1.0: "#b7d3ea", 2.0: "#6fa9d6", 5.0: "#2f74b5", 10.0: "#123f75", paper.INFINITY: "#222222"}
 """ε from light to dark; no privacy is black."""
 PANELS = {"laplace": "Laplace, |B| = 1", "prs": "PRS, |B| = 100"}
@@ -25,8 +25,17 @@ SINGLE_TRIALS = 10
 """Of these a learning curve shows each on its own."""
 
 
-def by_epsilon(cells: Sequence[dict[str, Any]], quantity: str, label: str, note: str, *, top: float, log: bool = False) -> Files:
-    """One quantity over ε: the paper's number, each reading with its interval, and each reading's control."""
+def by_epsilon(
+    cells: Sequence[dict[str, Any]],
+    quantity: str,
+    label: str,
+    note: str,
+    *,
+    top: float,
+    log: bool = False,
+    ahead: Sequence[dict[str, Any]] = (),
+) -> Files:
+    """One quantity over ε: the paper's number, each reading with its interval, each reading's control; and pgc's default."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.3), layout="constrained", sharey=True)
     for axes, mechanism in zip(panels, ("laplace", "prs"), strict=True):
         rows = [c for c in cells if c["mechanism"] in (mechanism, "none") and c[quantity]["interval"] is not None]
@@ -52,6 +61,17 @@ def by_epsilon(cells: Sequence[dict[str, Any]], quantity: str, label: str, note:
             control = np.array([np.nan if c[quantity]["control"] is None else c[quantity]["control"] for c in mine], float)
             control = np.where(np.isinf(control), ceiling, control)
             axes.plot(x + 0.08, control, "x", color=COLOURS[key], ms=6, mew=1.5, alpha=0.75, label=f"{title}: control")
+        if ahead:
+            mine = [c for c in ahead if c["epsilon"] in places]
+            middle = np.array([c[quantity]["ours"] for c in mine])
+            axes.plot(
+                [places[c["epsilon"]] for c in mine],
+                np.where(np.isinf(middle), ceiling, middle),
+                "*",
+                color=COLOURS["default"],
+                ms=10,
+                label="pgc's default",
+            )
         axes.set_xticks(list(places.values()), ["∞" if np.isinf(e) else f"{e:g}" for e in places])
         axes.set(xlabel="ε (nominal)", xlim=(-0.5, len(places) - 0.5))
         axes.set_title(PANELS[mechanism], loc="left", fontsize=11)

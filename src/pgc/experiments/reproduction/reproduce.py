@@ -13,7 +13,7 @@ from pgc.errors import Interrupted, PgcError
 from pgc.experiments import sweep
 from pgc.experiments.folder import Folder, new_path
 from pgc.experiments.pages import Files, read_settings, write_report
-from pgc.experiments.reproduction import choices, claims, meaning, paper, pictures, tables
+from pgc.experiments.reproduction import beyond, choices, claims, meaning, paper, pictures, tables
 from pgc.experiments.reproduction.claims import WORDS
 from pgc.experiments.reproduction.plan import CHOOSING, COLUMNS, Column, Size, main_cells, reading_cells
 from pgc.experiments.reproduction.readings import CHOICES, describe
@@ -114,7 +114,8 @@ def _cells(settings: Settings) -> list[Cell]:
         raise PgcError(f"submissions must be at least 100, not {settings.submissions}")
     if not 0 <= settings.seed < 2**32 - CHOOSING:
         raise PgcError(f"seed must be between 0 and {2**32 - CHOOSING - 1}, not {settings.seed}")
-    cells = (reading_cells if settings.readings else main_cells)(settings.size)
+    size = settings.size
+    cells = reading_cells(size) if settings.readings else [*main_cells(size), *beyond.cells(size)]
     for cell in cells:
         build(cell.config)
     return cells
@@ -123,10 +124,12 @@ def _cells(settings: Settings) -> list[Cell]:
 def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome]) -> None:
     columns = [Column(reading, outcomes, settings.submissions) for reading in COLUMNS]
     rows = [tables.cell(column, mechanism, epsilon) for column in columns for mechanism, epsilon in paper.CELLS]
-    note = settings.note
+    ahead, note = beyond.rows(outcomes, settings.submissions), settings.note
     figures = {
         "success": pictures.by_epsilon(rows, "success_ratio", "success ratio", note, top=1.0),
-        "fst": pictures.by_epsilon(rows, "fst_median", "median first success time", note, top=settings.submissions, log=True),
+        "fst": pictures.by_epsilon(
+            rows, "fst_median", "median first success time", note, top=settings.submissions, log=True, ahead=ahead
+        ),
         "auc": pictures.by_epsilon(rows, "relative_auc", "relative AUC", note, top=1.5),
     }
     for column in columns:
@@ -136,8 +139,10 @@ def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outco
         **_facts(folder, settings),
         "verdict": {column.reading.key: meaning.verdict(rows, column.reading.key) for column in columns},
         "cells": rows,
+        "default": ahead,
         "claims": claims.verdicts(columns),
         "meaning": {
+            "default": meaning.default(ahead),
             "success": meaning.success(rows),
             "fst": meaning.first_success(rows),
             "auc": meaning.area(rows),
@@ -162,7 +167,15 @@ def _write_readings(folder: Folder, settings: Settings, outcomes: Mapping[str, O
 
 def _finish(folder: Folder, template: str, summary: dict[str, Any], figures: Mapping[str, Files]) -> None:
     by = {(c["reading"], c["mechanism"], c["epsilon"]): c for c in summary.get("cells", [])}
-    known = {"by": by, "paper": paper, "words": WORDS, "columns": COLUMNS, "choices": CHOICES, "describe": describe}
+    known = {
+        "by": by,
+        "ahead": {row["epsilon"]: row for row in summary.get("default", [])},
+        "paper": paper,
+        "words": WORDS,
+        "columns": COLUMNS,
+        "choices": CHOICES,
+        "describe": describe,
+    }
     write_report(folder, TEMPLATES / template, summary, figures, known)
 
 

@@ -31,8 +31,8 @@ def cell(column: Column, mechanism: str, epsilon: float) -> dict[str, Any]:
         "fst_median": _fst_median(ours.fst, control.fst, column.submissions, mechanism, epsilon),
         "auc": _auc(ours.fst, control.fst, column.submissions),
         "relative_auc": _relative_auc(column, ours.fst, control.fst, mechanism, epsilon),
-        "final_score": _score(ours.final, control.final),
-        "averaged_score": _score(ours.averaged, control.averaged),
+        "final_score": score(ours.final, control.final),
+        "averaged_score": score(ours.averaged, control.averaged),
         "env_steps_per_submission": float(ours.steps.sum() / ours.received.sum()),
         "fst": ours.fst.tolist(),
         "control_fst": control.fst.tolist(),
@@ -110,7 +110,7 @@ def _relative_auc(column: Column, fst: np.ndarray, control: np.ndarray, mechanis
     }
 
 
-def _score(ours: np.ndarray, control: np.ndarray) -> dict[str, Any]:
+def score(ours: np.ndarray, control: np.ndarray) -> dict[str, Any]:
     """Greedy score of the policies at the end, mean over every ψ; and whether it beats the control's (Mann-Whitney)."""
     return {
         "ours": float(ours.mean()),
