@@ -29,9 +29,14 @@ def momentum(learning_rate):
     return optax.sgd(learning_rate, momentum=0.9)
 
 
-def decaying(learning_rate):
-    """From twice the step down to nothing over the run."""
-    return optax.sgd(optax.linear_schedule(2 * learning_rate, 0.0, 350))
+def decaying_cartpole(learning_rate):
+    """From twice the step down to nothing over the 400 updates of the run."""
+    return optax.sgd(optax.linear_schedule(2 * learning_rate, 0.0, 400))
+
+
+def decaying_pendulum(learning_rate):
+    """Likewise, over 300."""
+    return optax.sgd(optax.linear_schedule(2 * learning_rate, 0.0, 300))
 
 
 def variants(world):
@@ -54,7 +59,7 @@ def variants(world):
         "each report used twice": (dict(uses_per_report=2), 0.5),
         "momentum": (dict(optimizer="ablation:momentum"), 0.1),
         "Adam": (dict(optimizer="adam", learning_rate=0.1), None),
-        "decaying step": (dict(optimizer="ablation:decaying"), 1),
+        "decaying step": (dict(optimizer=f"ablation:decaying_{world}"), 1),
         "average of the whole run": (dict(average_from=0.0), 1),
         "Glorot start": (dict(initial="glorot"), 1),
         "no output cap" if world == "cartpole" else "output cap 2": (
@@ -123,6 +128,9 @@ def main():
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     worlds = args.world or WORLDS
+    unknown = set(args.only or ()) - {name for world in worlds for name in variants(world)}
+    if unknown:
+        parser.error(f"no such variant: {', '.join(sorted(unknown))}")
     jobs = [(w, v, args.trials, args.seed) for w in worlds for v in variants(w) if not args.only or v in args.only]
     context = multiprocessing.get_context("spawn")
     rows = []

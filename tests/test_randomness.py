@@ -1,7 +1,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from jax.extend import random as jax_extend_random
 
 from pgc import randomness
@@ -35,9 +34,3 @@ def test_a_batch_of_addresses_is_the_addresses_one_by_one():
     assert batch.shape == (7, 3)
     for i in range(3):
         assert np.array_equal(batch[:, i], randomness.vector(seeds[:, i], Stream.SECRET, 4 + i, 7))
-
-
-def test_uniform_numbers_are_uniform():
-    u = np.asarray(randomness.uniform(randomness.trial_seed(1, 0), Stream.PLAY, 0, jnp.arange(20_000)))
-    assert u.min() >= 0 and u.max() < 1
-    assert u.mean() == pytest.approx(0.5, abs=0.01) and u.var() == pytest.approx(1 / 12, abs=0.002)

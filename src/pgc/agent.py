@@ -45,7 +45,7 @@ class LocalTraining:
     submissions: int = 1
     """T: how often one agent submits before it has spent its budget."""
     episodes: int = 1
-    """Local episodes whose mean gradient is one report."""
+    """Local episodes that one report is made of."""
     action: Literal["sampled", "argmax"] = "argmax"
     alpha_start: float = 0.5
     alpha_decay: float = 1800.0

@@ -87,7 +87,8 @@ class Frontier:
     seed: int = 0
     """Fixes everything: same seed, same machine type, same numbers."""
     quick: bool = False
-    """A look at the report in about a minute: three mechanisms, four ε, few short trials, said so on every figure."""
+    """A look at the report in about a minute: three ways to report, four ε, 4 trials of 200 reports, said so on every
+    figure."""
     out: Path | None = None
     """Folder for the results; by default a new one under runs/."""
     resume: Path | None = None

@@ -36,12 +36,14 @@ class TrainConfig:
     submissions_per_agent: int = 1
     """T: how often one agent submits, at ε/T each."""
     clip: float | None = None
-    """C, the clipping size; by default what suits the mechanism and preset (paper: 0.01 for laplace and none, 1 for prs)."""
+    """C, the clipping size, where the mechanism has one (those for directions have none, but for --lift); by default what suits
+    the mechanism and preset (paper: 0.01 for laplace and none, 1 for prs)."""
     reduced_dim: int | None = None
     """d̂ of prs and prs-sign, the bits in a report, or the coordinates that piecewise sends; by default what suits ε (paper:
     max(1, min(d, ⌊ε/2.5⌋)))."""
     unbiased: bool = False
-    """Whether reports of prs are scaled to be unbiased. (The other mechanisms are.)"""
+    """Whether reports of prs are scaled to be unbiased. (prs-sign nearly is, in many dimensions; the others are,
+    but for what they clip.)"""
     code_size: int | None = None
     """M of index, the vectors in its public random code; by default 256 up to ε = 2, 4096 beyond."""
     lift: bool = False
@@ -63,15 +65,15 @@ class TrainConfig:
     workers: int = 9
     """W: agents that play at the same time; their reports arrive asynchronously."""
     local_episodes: int | None = None
-    """Episodes that an agent plays for one report. They cost environment steps, not ε. By default 10, or two for
-    each dimension of the subspace, and 20 where ε ≤ 0.25; never more than 20."""
+    """Episodes that an agent plays for one report. They cost environment steps, not ε. By default
+    2(k + 1) for a subspace of k dimensions, at least 10, or 20 where a report has ε ≤ 0.25; at most 20."""
     estimator: Literal["policy-gradient", "evolution"] | None = None
     """How an agent makes a gradient of its episodes: the policy gradient (the paper), or by trying policies near θ, which is the
     default in a subspace with 4 local episodes or more."""
     spread: float = 1.0
     """σ of evolution: how far from θ policies are tried, in the coordinates that are reported."""
     action: Literal["sampled", "argmax"] = "sampled"
-    """How agents act: sampled from π, or its argmax."""
+    """How agents act: sampled from π, or its argmax. Evolution always takes the argmax (or mean)."""
     alpha_start: float = 0.0
     """α at the start: the probability of a random action is max(0, alpha_start − n/alpha_decay) after n submissions."""
     alpha_decay: float = 1800.0
@@ -91,9 +93,9 @@ class TrainConfig:
     discount: float = 0.99
     """γ."""
     value_weight: float = 0.5
-    """λ, the weight of the value loss, where there is a critic."""
+    """λ, the weight of the value loss, where there is a critic (policy gradient)."""
     entropy_weight: float = 0.01
-    """β, the weight of the entropy bonus."""
+    """β, the weight of the entropy bonus (policy gradient)."""
     reward: Literal["step", "end", "failure"] = "step"
     """The world's own reward; −1 / +1 at the end (short / score ≥ Θ); or −1 at failure only."""
     bootstrap: Literal["zero", "always", "timeout"] = "timeout"
@@ -101,7 +103,7 @@ class TrainConfig:
     baseline: Literal["critic", "none", "local"] = "local"
     """What returns are compared with: the network's V (the paper), nothing, or a fit to the agent's own episodes."""
     reduction: Literal["sum", "mean"] = "sum"
-    """The loss is a sum or a mean over steps."""
+    """The loss is a sum or a mean over steps (policy gradient)."""
     standardize: Literal["no", "center", "scale"] = "scale"
     """Whether returns are centred, or centred and scaled, over the episodes of one report."""
 
@@ -111,7 +113,8 @@ class TrainConfig:
     optimizer: str = "sgd"
     """Any optimiser of optax by name: sgd (the paper), adam, rmsprop, …; or MODULE:NAME of your own, a function of the rate."""
     learning_rate: float | None = None
-    """η; by default |B|/80·√k·tanh(ε/2) for reports of k dimensions (paper: 0.5)."""
+    """η; by default |B|/80·√k·tanh(ε/2) for k dimensions of a subspace, 4 standing for the whole
+    gradient's (paper: 0.5)."""
     uses_per_report: int = 1
     """Update steps made from each full buffer."""
     max_staleness: int | None = None

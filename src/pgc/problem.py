@@ -15,7 +15,7 @@ from pgc.aggregator import Aggregator
 from pgc.budget import split_budget
 from pgc.config import TrainConfig
 from pgc.errors import PgcError, load
-from pgc.mechanisms import ScoreBit, find_mechanism, make_mechanism
+from pgc.mechanisms import NormLift, ScoreBit, find_mechanism, make_mechanism
 from pgc.policies import ActorCritic, LossOptions
 from pgc.policies.cap import OutputCap
 from pgc.policies.estimators import Estimator, Evolution, PolicyGradient
@@ -30,7 +30,7 @@ PAPER_BUFFERS = {"prs": 100}
 """|B| of the paper where it is not 1."""
 PAPER_CLIPS = dict.fromkeys((*LAPLACE, "none"), 0.01)
 DEFAULT_CLIPS = dict.fromkeys((*LAPLACE, "none"), 2.0) | {"piecewise": 0.7}
-"""C where it is not 1. By default a standardised gradient is clipped almost always, so that its direction is reported."""
+"""C where it is not 1. By default a gradient is clipped almost always, so that its direction is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,12 @@ class Problem:
     config: TrainConfig
     training: LocalTraining
     aggregator: Aggregator
+
+    @property
+    def mechanism_name(self) -> str:
+        """As a user knows it."""
+        lifted = isinstance(self.training.mechanism, NormLift)
+        return f"{self.config.mechanism}, norm lift" if lifted else self.config.mechanism
 
     @property
     def epsilon_gradient(self) -> float:
@@ -67,14 +73,15 @@ def resolve(config: TrainConfig) -> TrainConfig:
     paper, world, epsilon = config.preset == "paper", make_world(config.world), config.epsilon
     mechanism = "none" if epsilon == math.inf else config.mechanism
     epsilon = math.inf if mechanism == "none" else epsilon
+    per_report, _ = split_budget(epsilon, config.score_epsilon, config.submissions_per_agent)
     where, policy = config.subspace, _make_policy(config, world)
     if where is None:
-        where = rules.subspace(epsilon, FeatureSubspace(policy=policy, bounds=world.observation_bounds, degree=2).dim)
+        where = rules.subspace(per_report, FeatureSubspace(policy=policy, bounds=world.observation_bounds, degree=2).dim)
     subspace = _make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
     directions = 0 if subspace is None else subspace.dim
-    episodes = rules.local_episodes(epsilon, directions) if config.local_episodes is None else config.local_episodes
+    episodes = rules.local_episodes(per_report, directions) if config.local_episodes is None else config.local_episodes
     buffer_size = (PAPER_BUFFERS.get(mechanism, 1) if paper else 10) if config.buffer_size is None else config.buffer_size
-    rate = 0.5 if paper else rules.learning_rate(epsilon, buffer_size, directions)
+    rate = 0.5 if paper else rules.learning_rate(per_report, buffer_size, directions)
     return replace(
         config,
         mechanism=mechanism,
@@ -179,6 +186,8 @@ def _make_subspace(config: TrainConfig, policy: ActorCritic, bounds: Bounds) -> 
         if config.subspace_dim > policy.dim:
             raise PgcError(f"subspace_dim must be at most d = {policy.dim}, not {config.subspace_dim}")
         return RandomSubspace(policy=policy, size=config.subspace_dim)
+    if config.initial == "zeros" and config.hidden:
+        raise PgcError(f"a {config.subspace} subspace moves the policy's head alone; from --initial zeros that sees nothing")
     return FeatureSubspace(policy=policy, bounds=bounds, degree=1 if config.subspace == "linear" else 2)
 
 

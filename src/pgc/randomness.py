@@ -51,11 +51,6 @@ def vector(seed: jax.Array, stream: Stream, item: jax.Array | int, n: int) -> ja
     return jnp.concatenate(words(seed, stream, item, position))[:n]
 
 
-def uniform(seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int) -> jax.Array:
-    """A float32 in [0, 1): a multiple of 2⁻²⁴."""
-    return (words(seed, stream, item, position)[0] >> 8).astype(jnp.float32) * 2.0**-24
-
-
 def normal(first: jax.Array, second: jax.Array) -> jax.Array:
     """Standard normal numbers (2n, *batch) from words (n, *batch) and (n, *batch), in pairs (Box and Muller 1958)."""
     radius = jnp.sqrt(-2 * jnp.log((first.astype(jnp.float32) + 0.5) * 2.0**-32))

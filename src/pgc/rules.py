@@ -1,6 +1,6 @@
 """Hyper-parameters that are not given follow from what is public: the dimensions, ε, the buffer, the kind of actions.
 
-No rule knows the name of a world. How they were chosen, and on which seeds: docs/frontier.md.
+No rule knows the name of a world. How they were chosen, and on which seeds: docs/learning-under-noise.md.
 """
 
 from __future__ import annotations

@@ -106,4 +106,6 @@ def test_rules_of_the_default():
     one, small, whole = (build(configure(**s)).config for s in ({}, {"epsilon": 0.25}, {"subspace": "full"}))
     assert (one.mechanism, one.local_episodes, one.estimator, one.buffer_size) == ("index", 10, "evolution", 10)
     assert one.learning_rate == pytest.approx(0.25 * np.tanh(0.5)) and small.local_episodes == 20
+    often = build(configure(epsilon=1.0, submissions_per_agent=10)).config  # rules go by the ε of one report
+    assert often.local_episodes == 20 and often.learning_rate == pytest.approx(0.25 * np.tanh(0.05))
     assert whole.estimator == build(configure(local_episodes=1)).config.estimator == "policy-gradient"

@@ -106,7 +106,7 @@ def epsilon_in_words(problem: Problem) -> str:
     if problem.epsilon == float("inf"):
         return "no privacy (ε = ∞)"
     guarantee = problem.training.mechanism.guarantee
-    return f"{problem.config.mechanism}, ε = {problem.epsilon:g}" + (
+    return f"{problem.mechanism_name}, ε = {problem.epsilon:g}" + (
         "" if guarantee.honest else f" (not {problem.config.epsilon:g})"
     )
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pgc.mechanisms import NormLift
+from pgc.mechanisms.sphere import OnSphere
 from pgc.problem import Problem
 
 
@@ -28,11 +29,11 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
         "unit_of_privacy": "one agent: its ψ, its episodes, its gradients and its scores, over all its submissions",
         "neighbouring": "any two inputs of that agent (local differential privacy)",
         "against": "anyone who sees the reports, the aggregator and all other agents included",
-        "mechanism": mechanism.name,
+        "mechanism": problem.mechanism_name,
         "parameters": {
             "dim": mechanism.dim,
             "subspace": config.subspace,
-            "clip": config.clip,
+            "clip": None if isinstance(mechanism, OnSphere) else config.clip,
             "reduced_dim": getattr(inside, "reduced_dim", None),
             "code_size": getattr(inside, "code_size", None),
             "lift": config.lift,

@@ -149,7 +149,7 @@ class Session:
         fst = self.tracker.fst
         summary: dict[str, Any] = {
             "world": config.world,
-            "mechanism": problem.training.mechanism.name,
+            "mechanism": problem.mechanism_name,
             "control": config.control,
             "epsilon": problem.epsilon,
             "epsilon_gradient": problem.epsilon_gradient,

@@ -55,13 +55,13 @@ def make_mechanism(name: str, *, dim: int, epsilon: float, clip: float, lift: bo
     """The mechanism of that name. At ε = ∞ every mechanism is `none`: clip, no noise.
 
     `lift` makes one that reports a direction report the norm as well (up to `clip`). Options that only some mechanisms have:
-    `reduced_dim` (prs, prs-sign), `unbiased` (prs), `code_size` (index).
+    `reduced_dim` (prs, prs-sign, piecewise), `unbiased` (prs), `code_size` (index).
     """
     kind = find_mechanism(name)
     if math.isinf(epsilon) and epsilon > 0:
         kind = NoPrivacy
     elif lift and not issubclass(kind, OnSphere):
-        raise PgcError(f"the norm lift is for mechanisms that report a direction; {name} has a norm already")
+        raise PgcError(f"the norm lift works with index, privunit, privunitg and duchi, not with {name}")
     if lift and issubclass(kind, OnSphere):
         inner = kind.make(dim=dim + 1, epsilon=epsilon, clip=1.0, **options)
         assert isinstance(inner, OnSphere)

@@ -24,6 +24,7 @@ import numpy as np
 from pgc.errors import PgcError
 
 SMALLEST_CLIP = 1e-30
+SMALLEST_EPSILON = 1e-4
 Array = Any
 """A NumPy or JAX array."""
 
@@ -74,6 +75,10 @@ class Mechanism(ABC):
         """Refuse parameters with which no guarantee can be stated."""
         if not self.epsilon > 0:
             raise PgcError(f"epsilon must be greater than 0 (inf for no privacy), not {self.epsilon:g}")
+        if self.epsilon < SMALLEST_EPSILON:
+            raise PgcError(
+                f"epsilon of one report must be at least {SMALLEST_EPSILON:g}, not {self.epsilon:g}: it would say nothing"
+            )
         if not SMALLEST_CLIP <= self.clip <= self.largest_clip:
             raise PgcError(f"clip must be between {SMALLEST_CLIP:g} and {self.largest_clip:g} for {self.name}, not {self.clip:g}")
         if self.dim < self.smallest_dim:

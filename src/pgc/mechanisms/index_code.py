@@ -19,6 +19,7 @@ from pgc.mechanisms.sphere import (
     OnSphere,
     coordinate,
     leaning,
+    likelihood_ratio,
     normal_words,
     quantile,
     scaled,
@@ -70,7 +71,7 @@ class IndexCode(OnSphere):
     @property
     def how(self) -> str:
         """A number."""
-        likelier = f"{math.exp(self.epsilon):.3g} times as likely for the {self.members} nearest to it"
+        likelier = f"{likelihood_ratio(self.epsilon)} times as likely for the {self.members} nearest to it"
         return f"the number of one of {self.code_size} public random vectors, {likelier}"
 
     @cached_property

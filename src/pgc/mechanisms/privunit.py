@@ -9,7 +9,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from pgc.mechanisms.base import Array
-from pgc.mechanisms.sphere import Moments, coordinate, leaning, quantile, share_of_cap
+from pgc.mechanisms.sphere import Moments, coordinate, leaning, likelihood_ratio, quantile, share_of_cap
 from pgc.mechanisms.two_sides import Side, TwoSides, side_of, smallest
 
 
@@ -30,7 +30,9 @@ class PrivUnit(TwoSides):
     @property
     def how(self) -> str:
         """A point."""
-        return f"a point of the unit sphere in R^{self.dim}, {math.exp(self.epsilon):.3g} times as likely near it as elsewhere"
+        return (
+            f"a point of the unit sphere in R^{self.dim}, {likelihood_ratio(self.epsilon)} times as likely near it as elsewhere"
+        )
 
     @cached_property
     def side(self) -> Side:

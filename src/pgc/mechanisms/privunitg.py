@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from pgc.mechanisms.base import Array
-from pgc.mechanisms.sphere import Moments, standard_normal
+from pgc.mechanisms.sphere import Moments, likelihood_ratio, standard_normal
 from pgc.mechanisms.two_sides import Side, TwoSides, side_of, smallest
 
 NORMAL = NormalDist()
@@ -34,9 +34,8 @@ class PrivUnitG(TwoSides):
     @property
     def how(self) -> str:
         """A Gaussian vector."""
-        return (
-            f"a Gaussian vector in R^{self.dim}, {math.exp(self.epsilon):.3g} times as likely on the gradient's side as elsewhere"
-        )
+        who = f"a Gaussian vector in R^{self.dim}, {likelihood_ratio(self.epsilon)} times as likely on the gradient's side"
+        return f"{who} as elsewhere"
 
     @cached_property
     def side(self) -> Side:

@@ -20,6 +20,8 @@ from pgc.mechanisms.clip import HUGE, clip_elements
 
 TINY = 1e-30
 CELLS = 4096
+LARGEST_EPSILON = 60.0
+"""Beyond this nothing changes any more, and exponentials would overflow."""
 
 
 class Moments(NamedTuple):
@@ -68,6 +70,11 @@ class OnSphere(Mechanism):
         """E‖g̃ − u‖² = E‖V‖²/m² − 1 for the direction u, times the square of the norm if that were known."""
         mean, along, across = self.moments
         return norm**2 * ((along + (self.dim - 1) * across) / mean**2 - 1)
+
+
+def likelihood_ratio(epsilon: float) -> str:
+    """E^ε, in words."""
+    return f"{math.exp(epsilon):.3g}" if epsilon <= LARGEST_EPSILON else f"e^{epsilon:g}"
 
 
 def scaled(vector: Array) -> Array:

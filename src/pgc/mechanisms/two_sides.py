@@ -13,7 +13,7 @@ import numpy as np
 
 from pgc.mechanisms.base import Array
 from pgc.mechanisms.randomized_response import WORD
-from pgc.mechanisms.sphere import OnSphere, normal_words, uniform_direction, unit
+from pgc.mechanisms.sphere import LARGEST_EPSILON, OnSphere, normal_words, uniform_direction, unit
 
 
 class Side(NamedTuple):
@@ -85,7 +85,7 @@ class TwoSides(OnSphere):
 
 def side_of(gamma: float, q: float, epsilon: float) -> Side:
     """The side beyond γ, whose share is q."""
-    return Side(gamma, q, q / (q + (1 - q) * math.exp(-epsilon)))
+    return Side(gamma, q, q / (q + (1 - q) * math.exp(-min(epsilon, LARGEST_EPSILON))))
 
 
 def smallest(error: Callable[[float], float], high: float) -> float:

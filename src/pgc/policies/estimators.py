@@ -44,7 +44,7 @@ class End(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyGradient:
-    """Wᵀ g, g the gradient of the paper's loss (`loss.py`; while playing, `streaming.py`). Actions are sampled."""
+    """Wᵀ g, g the gradient of the paper's loss (`loss.py`; while playing, `streaming.py`)."""
 
     policy: ActorCritic
     loss: LossOptions
@@ -110,7 +110,7 @@ class Evolution:
 
     def coordinates(self, theta: jax.Array, basis: jax.Array | None, episodes: Sequence[Episode], xi: jax.Array) -> jax.Array:
         """The definition of z, for episodes that were played with ξ (dim, e)."""
-        return evolution.coordinates(*fit_returns(theta, episodes, self.policy, self.loss, self.world), xi)
+        return evolution.coordinates(*fit_returns(theta, episodes, self.policy, self.loss, self.world), xi) / self.spread
 
     def start(self, batch: tuple[int, ...]) -> evolution.Traces:
         """Before the first step of an episode."""
@@ -134,7 +134,7 @@ class Evolution:
 
     def combine(self, sums: Any, basis: jax.Array | None, episodes: int) -> jax.Array:
         """Z from the sums over a report's local episodes."""
-        return evolution.combine(sums, episodes, self.loss)
+        return evolution.combine(sums, episodes, self.loss) / self.spread
 
 
 Estimator = PolicyGradient | Evolution

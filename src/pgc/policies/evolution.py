@@ -2,7 +2,7 @@
 
 Episode e is played greedily with θ + σ·W ξ_e, ξ_e standard normal in the subspace W of the offer, and
 
-    z = −(Σ_e ξ_e ξ_eᵀ + k·I)⁻¹ Σ_e A_e ξ_e,     A_e = R_e − V̂(s_0) − (mean over e),
+    z = −(Σ_e ξ_e ξ_eᵀ + k·I)⁻¹ Σ_e A_e ξ_e / σ,     A_e = R_e − V̂(s_0) − (mean over e),
 
 estimates the gradient of the loss with respect to the k coefficients of W, smoothed over σ (Salimans et al. 2017, "Evolution
 strategies as a scalable alternative to reinforcement learning"). R_e is the discounted return from the first state and V̂ the
@@ -73,7 +73,7 @@ def finish(traces: Traces, xi: jax.Array) -> Sums:
 
 
 def combine(total: Sums, episodes: int, options: LossOptions) -> jax.Array:
-    """The coordinates z (dim, *batch) from the sums over a report's local episodes."""
+    """The coordinates σ·z (dim, *batch) from the sums over a report's local episodes."""
     beta = fitted(options, total.sums.gram, total.sums.total)
     mean = (total.values - sum_of_products(list(beta), list(total.firsts))) / episodes
     explained = sum_of_products(list(beta), list(total.by_feature)) + mean * total.by_feature[0]  # the first feature is 1
@@ -81,6 +81,6 @@ def combine(total: Sums, episodes: int, options: LossOptions) -> jax.Array:
 
 
 def coordinates(values: jax.Array, firsts: jax.Array, beta: jax.Array, xi: jax.Array) -> jax.Array:
-    """The definition of z, from R_e (e,), f(s_0) (k, e), β and ξ (dim, e) of all episodes."""
+    """The definition of σ·z, from R_e (e,), f(s_0) (k, e), β and ξ (dim, e) of all episodes."""
     advantage = values - beta @ firsts
     return -ridge_regression(xi @ xi.T, xi @ (advantage - jnp.mean(advantage)), xi.shape[0])

@@ -75,7 +75,7 @@ class FeatureSubspace:
             inputs = jnp.concatenate([inputs, jnp.ones_like(inputs[:1])])
         n, m = inputs.shape
         gram = inputs @ inputs.T / m
-        ridge = RIDGE * jnp.trace(gram) / n
+        ridge = jnp.maximum(RIDGE * jnp.trace(gram) / n, 1e-12)
         fitted = solve(gram + ridge * jnp.eye(n), inputs @ jnp.asarray(self._features.T) / m)  # A (inputs, features)
         back = np.linalg.pinv(policy.actions.contrasts)  # (outputs, contrasts)
         head = jnp.einsum("pc,if->pifc", back, fitted).reshape(back.shape[0], n, self.dim)

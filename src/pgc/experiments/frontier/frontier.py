@@ -80,7 +80,9 @@ def _write(folder: Folder, size: Size, rows: list[dict[str, Any]]) -> None:
         "threshold": make_world(size.world).score_threshold,
         "note": note,
         **sweep.facts(folder),
-        "best": {f"{epsilon:g}": table.best(rows, epsilon)["way"] for epsilon in size.epsilons},
+        "best": {
+            f"{epsilon:g}": "none" if math.isinf(epsilon) else table.best(rows, epsilon)["way"] for epsilon in size.epsilons
+        },
         "cells": rows,
         "meaning": _meaning(size, rows),
     }
@@ -94,8 +96,9 @@ def _meaning(size: Size, rows: list[dict[str, Any]]) -> str:
         row = table.best(rows, epsilon)
         name = "without privacy" if math.isinf(epsilon) else f"ε = {epsilon:g}"
         fst = "no success" if math.isinf(row["fst_median"]) else f"first success after {row['fst_median']:.0f} reports"
+        how = "" if math.isinf(epsilon) else f"{row['title']}: "
         lines.append(
-            f"{name}: {row['title']}: {fst}, averaged policy good in {row['averaged_good']:.0%} of trials "
+            f"{name}: {how}{fst}, averaged policy good in {row['averaged_good']:.0%} of trials "
             f"(control {row['control']['averaged_good']:.0%}), {row['bytes_per_report']} byte(s) a report."
         )
     return "\n".join(lines)

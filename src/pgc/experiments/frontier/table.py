@@ -29,7 +29,7 @@ def _row(way: Way, epsilon: float, cells: Mapping[str, Cell], outcomes: Mapping[
     better = require("scipy.stats", "train").mannwhitneyu(mine.averaged, control.averaged, alternative="greater").pvalue
     return {
         "way": way.key,
-        "title": way.title,
+        "title": way.title if math.isfinite(epsilon) else "no privacy" + ", whole gradient" * way.whole,
         "epsilon": epsilon,
         "dimension": mechanism.dim,
         "error": mechanism.error() if math.isfinite(epsilon) else 0.0,
