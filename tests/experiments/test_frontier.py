@@ -2,14 +2,24 @@
 
 import json
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from pgc.cli import main
+from pgc.config import configure
 from pgc.errors import PgcError
+from pgc.experiments import sweep
+from pgc.experiments.folder import Folder
 from pgc.experiments.frontier import plan, table
 from pgc.experiments.frontier.frontier import frontier
+from pgc.experiments.machine import EXACT, machine
+from pgc.experiments.sweep import Cell
 from pgc.problem import build
+
+COMMITTED = Path(__file__).parents[2] / "docs" / "results" / "frontier" / "summary.json"
 
 
 def size(**settings):
@@ -87,3 +97,20 @@ def test_what_cannot_be_run_is_refused_before_anything_is_made(tmp_path, capsys)
     assert not (tmp_path / "x").exists()
     assert main(["frontier", "--resume", str(tmp_path)]) == 2
     assert "not a folder that pgc frontier made" in capsys.readouterr().err
+
+
+def test_a_slice_of_the_committed_frontier_comes_out_the_same(tmp_path):
+    """First successes of the default at ε = 1, from the first reports of a new run: equal on a like machine, else alike."""
+    committed = json.loads(COMMITTED.read_text())
+    (row,) = [r for r in committed["cells"] if (r["way"], r["epsilon"]) == ("index", 1.0)]
+    until, window = 150, 10
+    theirs = np.array([np.inf if f is None else f for f in row["fst"]])
+    theirs = np.where(theirs > until - window + 1, np.inf, theirs)
+    settings = {"epsilon": 1.0, "trials": len(theirs), "submissions": until, "seed": committed["seed"], "eval_episodes": 1}
+    ours = sweep.run([Cell(name="slice", config=configure(**settings), whole=1)], Folder(tmp_path))["slice"].fst
+    assert np.isfinite(theirs).sum() > 10
+    if all(committed["machine"][key] == machine()[key] for key in EXACT):
+        assert np.array_equal(ours, theirs)
+    both = [np.minimum(f, until) for f in (ours, theirs)]
+    assert stats.ks_2samp(*both).pvalue > 0.001
+    assert stats.ks_2samp(both[0], both[1] * 3).pvalue < 0.001  # three times as long would be noticed

@@ -42,7 +42,7 @@ def saved(figure: Figure, note: str) -> Files:
     figure.savefig(png, format="png", dpi=110, bbox_inches="tight")
     figure.savefig(svg, format="svg", dpi=120, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
-    image = Image.open(png).convert("RGB").quantize(64)  # a third of the size, to the eye the same
+    image = Image.open(png).convert("RGB").quantize(128)  # a third of the size, to the eye the same
     image.save(small, format="PNG", optimize=True)
     return {"png": small.getvalue(), "svg": svg.getvalue()}
 
