@@ -85,6 +85,9 @@ def test_the_choice_is_by_good_policies_then_score_then_speed():
 
     rows = [row("a", 0.9, 190.0, 50), row("b", 1.0, 199.0, 90), row("c", 1.0, 200.0, 80, 16), row("d", 1.0, 200.0, 80, 1)]
     assert table.best(rows, 1.0)["way"] == "d"
+    for r, scores in zip(rows, ([50.0] * 9, [199.0, 200.0] * 9, [200.0] * 18, [200.0] * 18), strict=True):
+        r["averaged"] = scores
+    assert [r["way"] for r in table.as_good(rows, 1.0)] == ["c"]
 
 
 def test_what_cannot_be_run_is_refused_before_anything_is_made(tmp_path, capsys):

@@ -94,13 +94,17 @@ def _meaning(size: Size, rows: list[dict[str, Any]]) -> str:
     lines = []
     for epsilon in size.epsilons:
         row = table.best(rows, epsilon)
-        name = "without privacy" if math.isinf(epsilon) else f"ε = {epsilon:g}"
         fst = "no success" if math.isinf(row["fst_median"]) else f"first success after {row['fst_median']:.0f} reports"
-        how = "" if math.isinf(epsilon) else f"{row['title']}: "
-        lines.append(
-            f"{name}: {how}{fst}, averaged policy good in {row['averaged_good']:.0%} of trials "
+        seen = (
+            f"{fst}, averaged policy good in {row['averaged_good']:.0%} of trials "
             f"(control {row['control']['averaged_good']:.0%}), {row['bytes_per_report']} byte(s) a report."
         )
+        if math.isinf(epsilon):
+            lines.append(f"Without privacy: {seen}")
+            continue
+        others = [f"{other['title']} ({other['bytes_per_report']})" for other in table.as_good(rows, epsilon)]
+        alike = f" Not shown to be worse (bytes): {'; '.join(others)}." if others else ""
+        lines.append(f"ε = {epsilon:g}: {row['title']}: {seen}{alike}")
     return "\n".join(lines)
 
 

@@ -14,6 +14,9 @@ from pgc.experiments.frontier.plan import Size, Way, cell_name
 from pgc.experiments.sweep import Cell, Outcome
 from pgc.problem import build
 
+LOWER = 0.05
+"""One-sided p, over the number of comparisons, below which a way is called worse than the best."""
+
 
 def rows(size: Size, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
     """One for each way and ε."""
@@ -57,6 +60,7 @@ def _seen(outcome: Outcome, threshold: float) -> dict[str, Any]:
         "averaged_good": good / trials,
         "averaged_good_interval": [float(end) for end in statistics.wilson(good, trials)],
         "fst": outcome.fst.tolist(),
+        "averaged": [round(float(score), 2) for score in outcome.averaged],
     }
 
 
@@ -66,3 +70,13 @@ def best(table: list[dict[str, Any]], epsilon: float) -> dict[str, Any]:
         (row for row in table if row["epsilon"] == epsilon),
         key=lambda row: (row["averaged_good"], round(row["averaged_score"], 1), -row["fst_median"], -row["bytes_per_report"]),
     )
+
+
+def as_good(table: list[dict[str, Any]], epsilon: float) -> list[dict[str, Any]]:
+    """The other rows of this ε whose averaged scores these trials do not show to be lower than those of the best one."""
+    mannwhitneyu = require("scipy.stats", "train").mannwhitneyu
+    first = best(table, epsilon)
+    others = [row for row in table if row["epsilon"] == epsilon and row["way"] != first["way"]]
+    return [
+        r for r in others if mannwhitneyu(first["averaged"], r["averaged"], alternative="greater").pvalue >= LOWER / len(others)
+    ]
