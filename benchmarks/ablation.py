@@ -96,7 +96,7 @@ def measure(job):
     return {
         "world": world,
         "variant": name,
-        "epsilon": problem.config.epsilon,
+        "epsilon": problem.config.epsilon if math.isfinite(problem.config.epsilon) else None,
         "submissions": problem.config.submissions,
         "trials": trials,
         "seed": seed,
