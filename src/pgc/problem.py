@@ -44,8 +44,8 @@ class Problem:
     @property
     def mechanism_name(self) -> str:
         """As a user knows it."""
-        lifted = isinstance(self.training.mechanism, NormLift)
-        return f"{self.config.mechanism}, norm lift" if lifted else self.config.mechanism
+        mechanism = self.training.mechanism
+        return f"{mechanism.inner.name}, norm lift" if isinstance(mechanism, NormLift) else mechanism.name
 
     @property
     def epsilon_gradient(self) -> float:
