@@ -58,7 +58,7 @@ class Reproduce:
     seed: int = 0
     """Fixes everything: same seed, same machine type, same numbers."""
     quick: bool = False
-    """A look at the report in about a minute: 2,000 submissions, few trials, said so on every figure. Not for conclusions."""
+    """A look at the report in under 90 seconds: 2,000 submissions, few trials, said so on every figure. Not for conclusions."""
     readings: bool = False
     """Instead, vary the choices that the paper's text leaves open, one at a time, and show which of them decide the result."""
     out: Path | None = None

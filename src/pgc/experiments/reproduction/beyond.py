@@ -19,7 +19,7 @@ MOST_REPORTS = 4000
 
 def cells(size: Size) -> list[Cell]:
     """Each ε, and its control."""
-    reports = min(MOST_REPORTS, max(100, size.submissions // 5))
+    reports = min(MOST_REPORTS, max(100, size.submissions // 20))
     run = {"trials": size.trials, "submissions": reports, "seed": size.seed}
     return [
         Cell(name=_name(epsilon, control), config=configure(epsilon=epsilon, control=control, **run), whole=size.whole)
