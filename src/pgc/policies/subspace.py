@@ -51,8 +51,8 @@ class FeatureSubspace:
 
     A = (H Hᵀ/m + r·I)⁻¹ H Φᵀ/m, with H the head's inputs at m public states and Φ the features there: the ridge regression of
     each feature on H. `degree` 1 are the (scaled) observations themselves, 2 adds their products. A head is linear, so θ + W c
-    adds Φᵀc wherever A fits, however large c is. (With the directions of all layers, after findings 2, what is added is right
-    for a small c only: of the size that evolution tries, its correlation with Φᵀc was .83 on CartPole; with these, .98.)
+    adds Φᵀc wherever A fits, however large c is. (With the directions of all layers what is added is right for a
+    small c only: docs/learning-under-noise.md.)
     """
 
     policy: ActorCritic
