@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from pgc.mechanisms import make_mechanism
+from pgc.release import lattice
 from pgc.release.lattice import UNITS, decode_laplace, on_lattice, release_laplace
 
 
@@ -18,6 +19,12 @@ def test_the_integers_never_exceed_the_bound(size, clip, rng):
         numbers = on_lattice(gradient, clip)
         assert len(numbers) == dim and sum(map(abs, numbers)) <= UNITS
     assert on_lattice(np.array([clip / 2]), clip) == [UNITS] and on_lattice(np.array([-1e9]), clip) == [-UNITS]
+
+
+def test_the_bound_does_not_hang_on_the_clip(monkeypatch):
+    """Were the clip wrong by a unit, nothing of the gradient would be left, rather than too much."""
+    monkeypatch.setattr(lattice, "clip_l1", lambda vector, radius: vector)
+    assert on_lattice(np.array([0.5, 1 / UNITS]), 1.0) == [0, 0] and on_lattice(np.array([0.5, 0.0]), 1.0) == [UNITS, 0]
 
 
 def test_a_small_gradient_is_kept_and_a_large_one_keeps_its_direction(rng):
