@@ -68,7 +68,7 @@ def test_a_fork_does_not_repeat_bits():
     """In a process of its own: this one has threads, which a fork would lose."""
     script = (
         "import os; from pgc.release.release import secret_words; secret_words(4); child = os.fork(); "
-        "print(secret_words(4).tobytes().hex(), flush=True); child and os.waitpid(child, 0)"
+        "child and os.waitpid(child, 0); print(secret_words(4).tobytes().hex(), flush=True)"  # one after the other, a line each
     )
     made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60).stdout.split()
     assert len(made) == 2 and made[0] != made[1]
