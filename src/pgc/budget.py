@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
+
+from pgc.errors import PgcError
+
+NANO = 10**9
+LARGEST_NANO = 1000 * NANO
+"""ε = 1000: far beyond any promise, and sums of many such fit into 64 bits."""
 
 
 def split_budget(epsilon: float, score_epsilon: float, submissions: int) -> tuple[float, float]:
@@ -17,3 +24,18 @@ def split_budget(epsilon: float, score_epsilon: float, submissions: int) -> tupl
     while (Fraction(gradient) + Fraction(score)) * submissions > Fraction(epsilon):
         gradient = math.nextafter(gradient, 0)
     return gradient, score
+
+
+def nano_of(epsilon: float) -> int:
+    """ε as a whole number of nano-ε, rounded down. A number is taken as it is written: 0.1 is 100,000,000, ten of them 1."""
+    if not 0 <= epsilon <= LARGEST_NANO / NANO:
+        raise PgcError(f"an epsilon that can be charged is between 0 and {LARGEST_NANO // NANO}, not {epsilon:g}")
+    return int(Decimal(repr(float(epsilon))) * NANO)
+
+
+def epsilon_of(nano: int) -> float:
+    """The largest float that is no more than so many nano-ε: what a mechanism promises is never more than what is charged."""
+    epsilon = nano / NANO
+    while Fraction(epsilon) > Fraction(nano, NANO):
+        epsilon = math.nextafter(epsilon, 0)
+    return epsilon

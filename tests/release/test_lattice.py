@@ -8,7 +8,9 @@ from scipy import stats
 
 from pgc.mechanisms import make_mechanism
 from pgc.release import lattice
-from pgc.release.lattice import UNITS, decode_laplace, on_lattice, release_laplace
+from pgc.release.lattice import decode_laplace, on_lattice, radius, release_laplace
+
+UNITS = radius(1.0)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1e-3, 1.0, 1e30, 1e300, np.inf, np.nan])
@@ -16,28 +18,30 @@ from pgc.release.lattice import UNITS, decode_laplace, on_lattice, release_lapla
 def test_the_integers_never_exceed_the_bound(size, clip, rng):
     for dim in (1, 3, 112, 5000):
         gradient = size * rng.standard_normal(dim)
-        numbers = on_lattice(gradient, clip)
+        numbers = on_lattice(gradient, clip, UNITS)
         assert len(numbers) == dim and sum(map(abs, numbers)) <= UNITS
-    assert on_lattice(np.array([clip / 2]), clip) == [UNITS] and on_lattice(np.array([-1e9]), clip) == [-UNITS]
+    assert on_lattice(np.array([clip / 2]), clip, UNITS) == [UNITS]
+    assert on_lattice(np.array([-1e9]), clip, UNITS) == [-UNITS]
 
 
 def test_the_bound_does_not_hang_on_the_clip(monkeypatch):
     """Were the clip wrong by a unit, nothing of the gradient would be left, rather than too much."""
     monkeypatch.setattr(lattice, "clip_l1", lambda vector, radius: vector)
-    assert on_lattice(np.array([0.5, 1 / UNITS]), 1.0) == [0, 0] and on_lattice(np.array([0.5, 0.0]), 1.0) == [UNITS, 0]
+    assert on_lattice(np.array([0.5, 1 / UNITS]), 1.0, UNITS) == [0, 0]
+    assert on_lattice(np.array([0.5, 0.0]), 1.0, UNITS) == [UNITS, 0]
 
 
 def test_a_small_gradient_is_kept_and_a_large_one_keeps_its_direction(rng):
     g = rng.normal(size=8)
     small = 0.1 * g / np.abs(g).sum()
-    np.testing.assert_allclose(decode_laplace(on_lattice(small, 1.0), 1.0), small, atol=0.5 / UNITS)
-    large = decode_laplace(on_lattice(1e6 * g, 1.0), 1.0)
+    np.testing.assert_allclose(decode_laplace(on_lattice(small, 1.0, UNITS), 1.0, 1.0), small, atol=0.5 / UNITS)
+    large = decode_laplace(on_lattice(1e6 * g, 1.0, UNITS), 1.0, 1.0)
     np.testing.assert_allclose(large, g / np.abs(g).sum() / 2, atol=0.5 / UNITS)
 
 
 def test_released_and_simulated_noise_are_alike(rng):
     g, n = np.array([0.2, -0.1, 0.05, 0.0]), 4000
-    released = np.array([decode_laplace(release_laplace(g, 1.0, 2.0), 1.0) for _ in range(n)]).ravel()
+    released = np.array([decode_laplace(release_laplace(g, 1.0, 2.0), 1.0, 2.0) for _ in range(n)]).ravel()
     mechanism = make_mechanism("laplace", dim=4, epsilon=2.0, clip=1.0)
     words = rng.integers(0, 2**32, (n, 4), np.uint32)
     simulated = np.array([mechanism.randomize(g, np.zeros(0, np.uint32), w) for w in words]).ravel()

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from functools import cache, cached_property
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from pgc.errors import PgcError, require
 from pgc.mechanisms.base import Array, Mechanism
 from pgc.mechanisms.randomized_response import WORD
 from pgc.mechanisms.sphere import (
-    TINY,
     Moments,
     OnSphere,
     coordinate,
@@ -23,12 +23,13 @@ from pgc.mechanisms.sphere import (
     normal_words,
     quantile,
     scaled,
-    standard_normal,
     uniform_direction,
     unit,
 )  # fmt: skip
 
 QUANTILES = 512
+NORMAL_BYTES = tuple(round(4096 * NormalDist().inv_cdf((b + 0.5) / 256)) for b in range(256))
+"""4096·Φ⁻¹((b + ½)/256), rounded: a byte as a nearly normal number. A code's directions are uniform to a part in a thousand."""
 
 
 def code_size_for(epsilon: float) -> int:
@@ -56,12 +57,16 @@ class IndexCode(OnSphere):
 
     code_size: int
     """M."""
+    nearest: int | None = None
+    """k, where it is given: an offer carries it, and then a device needs no special functions to find it."""
 
     def __post_init__(self) -> None:
-        """At least two vectors, at most two bytes."""
+        """At least two vectors, at most two bytes; some of them near and some not."""
         super().__post_init__()
         if not 2 <= self.code_size <= 2**16:
             raise PgcError(f"code_size must be between 2 and 65536 (two bytes), not {self.code_size}")
+        if self.nearest is not None and not 1 <= self.nearest < self.code_size:
+            raise PgcError(f"from 1 to {self.code_size - 1} of {self.code_size} vectors can be the nearest, not {self.nearest}")
 
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
@@ -76,8 +81,8 @@ class IndexCode(OnSphere):
 
     @cached_property
     def members(self) -> int:
-        """K = |S|, of the largest m."""
-        return best_members(self.dim, self.epsilon, self.code_size)
+        """K = |S|, of the largest m unless it is given."""
+        return self.nearest or best_members(self.dim, self.epsilon, self.code_size)
 
     @cached_property
     def inside(self) -> int:
@@ -127,19 +132,20 @@ class IndexCode(OnSphere):
 
     @property
     def public_words(self) -> int:
-        """Those of the code."""
-        return normal_words(self.code_size * self.dim)
+        """A byte for each number of the code."""
+        return -(-self.code_size * self.dim // 4)
 
-    def code(self, public: Array, dtype: object) -> Array:
-        """Z (M, d)."""
+    def code(self, public: Array, which: Any = slice(None)) -> Array:
+        """Z (M, d), or one row of it, not yet of length 1."""
         xp = public.__array_namespace__()
-        normal = xp.reshape(standard_normal(public, dtype)[: self.code_size * self.dim], (self.code_size, self.dim))
-        return normal / xp.maximum(xp.sqrt(xp.sum(normal**2, axis=1)), xp.asarray(TINY, dtype=dtype))[:, None]
+        rows = xp.reshape(as_bytes(public)[: self.code_size * self.dim], (self.code_size, self.dim))
+        return xp.asarray(NORMAL_BYTES, dtype=xp.float32)[rows[which]]
 
     def prepare(self, gradient: Array, public: Array) -> Array:
         """Which numbers are in S: exactly k, the nearest to u, ties by number. Without a direction, the first k: any will do."""
         xp = gradient.__array_namespace__()
-        near = xp.sum(self.code(public, gradient.dtype) * scaled(gradient), axis=1)
+        z = self.code(public)  # never zero: NORMAL_BYTES has no zero
+        near = xp.matmul(z, xp.astype(scaled(gradient), xp.float32)) / xp.sqrt(xp.vecdot(z, z))
         order = xp.argsort(-near, stable=True)
         return xp.argsort(order) < xp.asarray(self.members, dtype=xp.uint32)
 
@@ -155,7 +161,8 @@ class IndexCode(OnSphere):
     def decode(self, code: Array, public: Array) -> Array:
         """Z_j/m."""
         xp = public.__array_namespace__()
-        return self.size * self.code(public, xp.float32)[code]
+        z = self.code(public, code)
+        return self.size / xp.sqrt(xp.sum(z**2)) * z
 
     @property
     def simulated_words(self) -> tuple[int, int]:
@@ -178,6 +185,14 @@ class IndexCode(OnSphere):
         inside = secret[0] < xp.asarray(self.inside, dtype=xp.uint32)
         along = quantile(xp.where(inside, b * where, outside), self.dim)
         return self.size * leaning(along, u, secret[4:])
+
+
+def as_bytes(words: Array) -> Array:
+    """The bytes of 32-bit words, the lowest of each first."""
+    if isinstance(words, np.ndarray):
+        return words.astype("<u4", copy=False).view(np.uint8)
+    xp = words.__array_namespace__()
+    return xp.reshape((words[:, None] >> xp.asarray([0, 8, 16, 24], dtype=xp.uint32)) & 0xFF, (-1,))
 
 
 def _share(word: Array, count: Array) -> Array:

@@ -14,27 +14,54 @@ from typing import Any
 import numpy as np
 
 from pgc.errors import PgcError
-from pgc.mechanisms import Mechanism
+from pgc.mechanisms.base import Mechanism
 from pgc.mechanisms.laplace import Laplace
 from pgc.mechanisms.lift import NormLift
-from pgc.release.lattice import release_laplace
+from pgc.mechanisms.score_bit import ScoreBit
+from pgc.release.lattice import LARGEST_EPSILON, decode_laplace, release_laplace
 
 
 def release(mechanism: Mechanism, gradient: Any, seed: bytes) -> Any:
     """The code of one report of any array-like gradient. `seed` is public and new for every report; a hostile one costs no ε."""
-    vector = mechanism.flat(np.asarray(gradient, np.float64))
-    if type(mechanism) is Laplace:
+    refuse_inexact(mechanism)
+    vector = mechanism.flat(as_vector(gradient))
+    if isinstance(mechanism, Laplace):
         return release_laplace(vector, mechanism.clip, mechanism.epsilon)
-    inside = mechanism.inner if isinstance(mechanism, NormLift) else mechanism
-    if not inside.integers:
-        raise PgcError(f"{inside.name} has no exact form and is for simulation only; release with index, duchi, prs or laplace")
     thresholds = mechanism.prepare(vector, public_words(seed, mechanism.public_words))
     return mechanism.draw(thresholds, secret_words(mechanism.secret_words))
 
 
+def release_score(score_bit: ScoreBit, success: bool) -> bool:
+    """The noisy boolean."""
+    return bool(score_bit.draw(np.asarray(success), secret_words(1)[0]))
+
+
+def decode(mechanism: Mechanism, code: Any, seed: bytes) -> np.ndarray:
+    """g̃ of a code that `release` made, on the aggregator."""
+    if isinstance(mechanism, Laplace):
+        return decode_laplace(code, mechanism.clip, mechanism.epsilon)
+    return np.asarray(mechanism.decode(code, public_words(seed, mechanism.public_words)))
+
+
+def refuse_inexact(mechanism: Mechanism) -> None:
+    """Only what is exact in integers may leave a device."""
+    inside = mechanism.inner if isinstance(mechanism, NormLift) else mechanism
+    if not (inside.integers or type(inside) is Laplace):
+        raise PgcError(f"{inside.name} has no exact form and is for simulation only; release with index, duchi, prs or laplace")
+    if type(inside) is Laplace and inside.epsilon > LARGEST_EPSILON:
+        raise PgcError(f"laplace is released with an epsilon of at most {LARGEST_EPSILON}, not {inside.epsilon:g}")
+
+
+def as_vector(gradient: Any) -> np.ndarray:
+    """Any array-like (NumPy, PyTorch on any device, JAX, lists) as doubles."""
+    if hasattr(gradient, "detach"):  # a PyTorch tensor, which may need gradients or be on a GPU
+        gradient = gradient.detach().cpu().double().numpy()
+    return np.asarray(gradient, np.float64)
+
+
 def public_words(seed: bytes, n: int) -> np.ndarray:
     """So many uniform 32-bit words, which anyone with the seed can make: SHAKE-128 of it, little-endian."""
-    return np.frombuffer(hashlib.shake_128(seed).digest(4 * n), "<u4").astype(np.uint32)
+    return np.frombuffer(hashlib.shake_128(seed).digest(4 * n), "<u4").astype(np.uint32, copy=False)
 
 
 def secret_words(n: int) -> np.ndarray:

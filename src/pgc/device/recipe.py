@@ -1,0 +1,87 @@
+"""What every device does with the θ it is handed. Public, and shipped with the application: an aggregator cannot change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pgc.agent import LocalTraining
+
+Bounds = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Step 2 in numbers and names; the fields mean what they mean in `TrainConfig`."""
+
+    bounds: Bounds
+    """The public box in which observations usually lie, one pair for each number of an observation."""
+    actions: int | Bounds
+    """How many there are; or, where they are continuous, the range of each."""
+    max_steps: int
+    """Of an episode."""
+    score_threshold: float
+    """Θ."""
+    hidden: tuple[int, ...] = (16,)
+    biases: bool = False
+    normalize: bool = True
+    estimator: Literal["policy-gradient", "evolution"] = "evolution"
+    spread: float = 1.0
+    std: float = 0.5
+    """Of a continuous action, in units of half its range."""
+    action: Literal["sampled", "argmax"] = "sampled"
+    score: Literal["training", "greedy"] = "greedy"
+    discount: float = 0.99
+    value_weight: float = 0.5
+    entropy_weight: float = 0.01
+    reward: Literal["step", "end", "failure"] = "step"
+    bootstrap: Literal["zero", "always", "timeout"] = "timeout"
+    baseline: Literal["critic", "none", "local"] = "local"
+    reduction: Literal["sum", "mean"] = "sum"
+    standardize: Literal["no", "center", "scale"] = "scale"
+
+    @property
+    def outputs(self) -> int:
+        """Of the policy: logits, or means."""
+        return self.actions if isinstance(self.actions, int) else len(self.actions)
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """(outputs, inputs) of each layer, in the order in which θ holds them."""
+        widths = (len(self.bounds), *self.hidden)
+        shared = list(zip(widths[1:], widths[:-1], strict=True))
+        return [*shared, (self.outputs, widths[-1]), (1, widths[-1])]
+
+    @property
+    def dim(self) -> int:
+        """d, the length of θ."""
+        return sum(out * (into + self.biases) for out, into in self.shapes)
+
+    @classmethod
+    def of(cls, training: LocalTraining) -> Recipe:
+        """What the agents of a simulation do, for real devices."""
+        world, policy, estimator = training.world, training.policy, training.estimator
+        loss, actions = estimator.loss, policy.actions
+        return cls(
+            bounds=tuple((float(low), float(high)) for low, high in world.observation_bounds),
+            actions=actions.count if hasattr(actions, "count") else tuple(zip(actions.low, actions.high, strict=True)),
+            max_steps=world.max_steps,
+            score_threshold=world.score_threshold,
+            hidden=policy.hidden,
+            biases=policy.biases,
+            normalize=policy.bounds is not None,
+            estimator="evolution" if estimator.greedy else "policy-gradient",
+            spread=getattr(estimator, "spread", 1.0),
+            std=getattr(actions, "std", 0.5),
+            action=training.action,
+            score=training.score,
+            discount=loss.discount,
+            value_weight=loss.value_weight,
+            entropy_weight=loss.entropy_weight,
+            reward=loss.reward,
+            bootstrap=loss.bootstrap,
+            baseline=loss.baseline,
+            reduction=loss.reduction,
+            standardize=loss.standardize,
+        )

@@ -1,0 +1,61 @@
+"""Step 3 as bytes: all that ever leaves a device. Its size is a function of the offer, and not of anything private."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pgc.release.release import decode as decode_vector
+from pgc.wire.fields import Reader, check
+from pgc.wire.offer import Offer
+
+REPORT_V1 = 0xE1
+HEAD = "BQI"
+HEAD_SIZE = struct.calcsize("<" + HEAD)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Report:
+    """The answer to one offer: a mechanism's code, and the noisy boolean if it was asked for."""
+
+    offer_id: int
+    policy_version: int
+    code: Any
+    """What the mechanism drew: `laplace`, a list of integers; `index`, a number; the others, an array of bits."""
+    score_bit: bool | None = None
+    """The noisy boolean; None: none was asked for."""
+
+    def encode(self, offer: Offer) -> bytes:
+        """As bytes (docs/wire.md)."""
+        head = struct.pack("<" + HEAD, REPORT_V1, self.offer_id, self.policy_version)
+        return head + offer.query.encode_code(self.code, self.score_bit)
+
+    @classmethod
+    def decode(cls, data: bytes, offer: Offer) -> Report:
+        """A report that this offer's mechanism can make, or `Malformed`."""
+        offer_id, policy_version, payload = split(data)
+        check(offer_id == offer.offer_id, f"report: answers offer {offer_id:016x}, not {offer.offer_id:016x}")
+        check(policy_version == offer.policy_version, f"report: of policy version {policy_version}, not {offer.policy_version}")
+        code, score_bit = offer.query.decode_code(payload)
+        return cls(offer_id=offer_id, policy_version=policy_version, code=code, score_bit=score_bit)
+
+    def vector(self, offer: Offer) -> np.ndarray:
+        """g̃ ∈ R^d: the aggregator's estimate of the gradient, with the basis of the report's own offer."""
+        made = decode_vector(offer.query.mechanism, self.code, offer.public_seed)
+        return made if offer.basis is None else offer.basis @ made
+
+
+def split(data: bytes) -> tuple[int, int, bytes]:
+    """Offer number, policy version and payload of anything that begins like a report."""
+    reader = Reader(data[:HEAD_SIZE], "report")
+    first, offer_id, policy_version = reader.take(HEAD)
+    check(first == REPORT_V1, f"report: begins with {first:#04x}; version 1 begins with {REPORT_V1:#04x}")
+    return offer_id, policy_version, data[HEAD_SIZE:]
+
+
+def size_of(offer: Offer) -> int:
+    """Bytes of every report that answers this offer."""
+    return HEAD_SIZE + offer.query.payload_size
