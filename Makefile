@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: train test test-all lint bench clean
+.PHONY: train test test-all soak lint bench clean
 
 train: .venv/train
 	$(BIN)/pgc train
@@ -12,6 +12,10 @@ test: .venv/test
 
 test-all: .venv/all lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --all
+
+# The long forms: kill loops, faults and fuzzing for as long as an hour.
+soak: .venv/test
+	PGC_FUZZ=20000000 PGC_KILLS=20000 $(BIN)/python -m pytest -n 2 --dist loadfile tests/wire tests/device tests/audit
 
 lint: .venv/test
 	$(BIN)/ruff check .

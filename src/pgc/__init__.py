@@ -11,14 +11,21 @@ from pgc.errors import BudgetSpent, PgcError, require
 
 if TYPE_CHECKING:
     from pgc.config import PRESETS, TrainConfig, configure
+    from pgc.device import Device, Ledger, Refusal
     from pgc.experiments.reproduction.reproduce import reproduce
     from pgc.experiments.runs import Run
     from pgc.experiments.scoring import compare, evaluate
     from pgc.experiments.training import train
+    from pgc.wire import Offer, Report
 
 __version__ = "0.1.0"
 
 _LAZY = {
+    "Device": "pgc.device",
+    "Ledger": "pgc.device",
+    "Offer": "pgc.wire",
+    "Refusal": "pgc.device",
+    "Report": "pgc.wire",
     "PRESETS": "pgc.config",
     "TrainConfig": "pgc.config",
     "configure": "pgc.config",
@@ -36,4 +43,7 @@ def __getattr__(name: str) -> Any:
     return getattr(require(_LAZY[name], "train"), name)
 
 
-__all__ = ["PRESETS", "BudgetSpent", "PgcError", "Run", "TrainConfig", "compare", "configure", "evaluate", "reproduce", "train"]
+__all__ = [
+    "PRESETS", "BudgetSpent", "Device", "Ledger", "Offer", "PgcError", "Refusal", "Report", "Run", "TrainConfig", "compare",
+    "configure", "evaluate", "reproduce", "train",
+]  # fmt: skip

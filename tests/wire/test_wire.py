@@ -1,5 +1,6 @@
 """Offers and reports as bytes: round trips, sizes, strictness, vectors, and a fuzzer."""
 
+import contextlib
 import json
 import os
 import random
@@ -202,13 +203,14 @@ def fuzz(seed):
                 assert in_support(offer, report) and report.encode(offer) == report_bytes[:9] + data
             fuzz.decoded += 1
         except Malformed as error:
-            assert str(error).startswith(("offer: ", "report: ")) and len(str(error)) < 300
+            fuzz.explained += str(error).startswith(("offer: ", "report: ")) and len(str(error)) < 300
 
 
 def test_fuzz():
     """Any bytes decode to what the mechanism could have made, or are rejected with a reason."""
-    fuzz.seen = fuzz.decoded = 0
+    fuzz.seen = fuzz.decoded = fuzz.explained = 0
     fuzz()
+    assert fuzz.explained == fuzz.seen - fuzz.decoded
     assert fuzz.seen >= min(100_000, FUZZ) and fuzz.decoded >= fuzz.seen / 5, (fuzz.seen, fuzz.decoded)
 
 
@@ -222,10 +224,8 @@ def test_no_bytes_make_the_decoder_allocate():
     for data in hostile:
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
-        try:
+        with contextlib.suppress(Malformed):
             Offer.decode(data)
-        except Malformed:
-            pass
         assert tracemalloc.get_traced_memory()[1] - before < 64 * 1024 + 8 * len(data)
     tracemalloc.stop()
 

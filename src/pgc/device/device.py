@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pgc.budget import epsilon_of, nano_of
-from pgc.device.ledger import Balance, Ledger, OtherOffer, words
+from pgc.device.ledger import Balance, Ledger, LedgerError, OtherOffer, words
 from pgc.errors import BudgetSpent, PgcError
 from pgc.mechanisms.clip import HUGE, clip_elements
 from pgc.mechanisms.score_bit import ScoreBit
@@ -135,7 +135,7 @@ class Device:
             vector, success = numbers(offer)
             understood = offer
             return self._ledger.pay(offer.offer_id, digest, offer.query.cost, lambda: _draw(understood, vector, success))
-        except (Malformed, OtherOffer, BudgetSpent) as error:
+        except (Malformed, OtherOffer, BudgetSpent, LedgerError) as error:
             return Refusal(str(error))
 
     def _refuse(self, offer: Offer, scored: bool) -> None:

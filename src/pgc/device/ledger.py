@@ -103,9 +103,9 @@ class Ledger:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
         """The ledger of this device. Whatever is wrong with the file, it never starts from zero."""
-        if not Path(path).is_file():
-            raise LedgerError(f"there is no ledger {path}; Ledger.create makes one, once in the life of a device")
         with _explained(path):
+            if not Path(path).is_file():
+                raise LedgerError(f"there is no ledger {path}; Ledger.create makes one, once in the life of a device")
             db = _connect(path)
             _refuse_foreign(db, path)
             _make_durable(db)
@@ -203,7 +203,7 @@ def _explained(what: str | os.PathLike[str]) -> Iterator[None]:
     """SQLite's errors (a full or read-only disk, a lock, damage) as one line. Nothing is returned past them."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise LedgerError(f"{what} cannot be used ({error}); nothing was released") from None
 
 

@@ -1,0 +1,159 @@
+"""`Device`: its own limits whatever an offer says, the same bytes for the same offer, and the base install alone."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import pgc
+from pgc.device import Device, Refusal
+from pgc.errors import PgcError
+from pgc.wire import Report
+from tests.wire.samples import KINDS, make_offer
+
+
+@pytest.fixture
+def device(tmp_path):
+    return Device.create(tmp_path / "ledger.db", 10.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_offer_gets_the_same_bytes(device, kind):
+    offer = make_offer(kind, score_epsilon=0.25)
+    first = device.release(offer, np.arange(6.0), success=True)
+    assert isinstance(first, bytes) and Report.decode(first, offer).score_bit is not None
+    assert device.release(offer.encode(), -np.arange(6.0), success=False) == first
+    assert device.balance.spent == offer.query.cost == 1_250_000_000 and device.balance.reports == 1
+
+
+def test_it_survives_the_process(device, tmp_path):
+    offer = make_offer("laplace")
+    first = device.release(offer, np.ones(6))
+    assert Device.open(tmp_path / "ledger.db").release(offer, np.ones(6)) == first
+
+
+def refused(answer, reason):
+    assert isinstance(answer, Refusal) and reason in answer.reason, answer
+    return True
+
+
+def test_its_own_limits_whatever_the_offer_says(tmp_path):
+    device = Device.create(tmp_path / "l.db", 2.0, accepts=("duchi", "laplace"), most_epsilon=1.5, most_episodes=5)
+    g = np.ones(6)
+    assert refused(device.release(make_offer("index"), g), "does not accept index")
+    assert refused(device.release(make_offer("duchi", epsilon=1.6), g), "at most ε = 1.5 at once")
+    assert refused(device.release(make_offer("duchi", episodes=6), g), "plays at most 5")
+    assert refused(device.release(make_offer("duchi", expires_at=int(time.time()) - 1), g), "has expired")
+    assert refused(device.release(make_offer("duchi", score_epsilon=0.1), g), "asks for the noisy boolean")
+    assert refused(device.release(b"nonsense", g), "offer: ends after 8 bytes")
+    assert device.balance.spent == 0
+    assert isinstance(device.release(make_offer("duchi", offer_id=1, expires_at=int(time.time()) + 60), g), bytes)
+    assert refused(device.release(make_offer("duchi", offer_id=1, epsilon=0.5), g), "another offer had the number")
+    assert refused(device.release(make_offer("duchi", offer_id=2, epsilon=1.1), g), "ε = 1.1 and ε = 1 of ε = 2 is left")
+    assert isinstance(device.release(make_offer("duchi", offer_id=2), g), bytes)
+    assert refused(device.release(make_offer("duchi", offer_id=3), g), "ε = 0 of ε = 2 is left")
+    with pytest.raises(PgcError, match="not privunit"):
+        Device.open(tmp_path / "l.db", accepts=("privunit",))
+
+
+def test_any_array_like(device):
+    import jax.numpy as jnp
+
+    values = [1.0, -2.0, 3.0, 0.0, 0.5, 1.0]
+    for n, gradient in enumerate(
+        (values, tuple(values), np.array(values, np.float16), np.array(values).reshape(2, 3), jnp.array(values), [np.nan] * 6)
+    ):
+        assert isinstance(device.release(make_offer("duchi", offer_id=n, epsilon=0.1), gradient), bytes)
+    with pytest.raises(PgcError, match="5 numbers; θ of the offer has 6"):
+        device.release(make_offer("duchi", offer_id=99), values[:5])
+    assert device.balance.reports == 6
+
+
+@pytest.mark.extra
+def test_pytorch_tensors(device):
+    torch = pytest.importorskip("torch")
+    for n, dtype in enumerate((torch.float32, torch.bfloat16, torch.float64)):
+        gradient = torch.ones(6, dtype=dtype, requires_grad=True)
+        assert isinstance(device.release(make_offer("duchi", offer_id=n, epsilon=0.1), gradient), bytes)
+
+
+def test_a_gradient_is_projected_with_the_offers_basis(tmp_path):
+    """Released reports, decoded, point where W Wᵀ g points."""
+    device = Device.create(tmp_path / "l.db", 1000.0)
+    g = np.array([3.0, -1.0, 0.5, 2.0, 0.0, 1.0])
+    total = np.zeros(6)
+    for n in range(300):
+        offer = make_offer("index", columns=3, epsilon=3.0, offer_id=n)
+        total += Report.decode(device.release(offer, g), offer).vector(offer)
+    expected = offer.basis @ offer.basis.T @ g
+    assert np.dot(total, expected) / np.linalg.norm(total) / np.linalg.norm(expected) > 0.97
+
+
+def test_the_noisy_boolean_is_kept_as_often_as_it_says(tmp_path):
+    device, n = Device.create(tmp_path / "l.db", 1000.0), 1200
+    kept = 0
+    for i in range(n):
+        offer = make_offer("duchi", epsilon=0.01, score_epsilon=0.5, offer_id=i)
+        kept += Report.decode(device.release(offer, np.ones(6), success=True), offer).score_bit
+    p = np.exp(0.5) / (1 + np.exp(0.5))
+    assert stats.binomtest(kept, n, p).pvalue > 1e-5 and stats.binomtest(kept, n, p * 1.2).pvalue < 1e-5
+
+
+def test_an_answer_takes_whole_slots(tmp_path):
+    device = Device.create(tmp_path / "l.db", 10.0, slot_seconds=0.2)
+    for n, offer in enumerate((make_offer("duchi"), make_offer("duchi"), make_offer("laplace", offer_id=2), b"nonsense")):
+        begun = time.monotonic()
+        device.release(offer, np.ones(6))
+        assert 0.199 <= time.monotonic() - begun < 0.3, n
+    with pytest.raises(PgcError, match="slot_seconds"):
+        Device.open(tmp_path / "l.db", slot_seconds=0.0)
+
+
+def test_without_a_world_it_cannot_play(device):
+    with pytest.raises(PgcError, match="no world to play in"):
+        device.answer(make_offer("duchi"))
+
+
+BASE_INSTALL = """
+import importlib.abc, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        top = name.split(".")[0]
+        if top not in sys.stdlib_module_names and top not in ("numpy", "pgc") and not top.startswith("_"):
+            raise ModuleNotFoundError(f"{top} is not part of the base install", name=top)
+
+sys.meta_path.insert(0, Missing())
+import numpy as np
+from pgc import Device, Offer, Report, Refusal
+from pgc.wire import Query
+offers = [Offer.decode(bytes.fromhex(line)) for line in sys.stdin.read().split()]
+device = Device.create(sys.argv[1], 100.0)
+for offer in offers:
+    report = device.release(offer, np.ones(len(offer.theta)), success=True)
+    assert isinstance(report, bytes) and report == device.release(offer, np.zeros(len(offer.theta)), success=False)
+    Report.decode(report, offer)
+from pgc.device.play import NumpyPlayer
+assert "jax" not in sys.modules and "scipy" not in sys.modules
+print(len(offers))
+"""
+
+
+def test_the_base_install_is_enough(tmp_path):
+    """NumPy and the standard library: any other import fails."""
+    offers = [make_offer(kind, score_epsilon=0.1, offer_id=n).encode().hex() for n, kind in enumerate(KINDS)]
+    made = subprocess.run(
+        [sys.executable, "-c", BASE_INSTALL, tmp_path / "l.db"],
+        input="\n".join(offers),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert made.stdout.strip() == str(len(KINDS)), made.stderr
+
+
+def test_names_of_a_device_do_not_need_the_training_stack():
+    assert pgc.Device is Device and pgc.Refusal is Refusal and pgc.Report is Report

@@ -1,0 +1,172 @@
+"""Playing on a device, in NumPy: the same numbers as the definitions in `pgc.policies`, in a real Gymnasium environment."""
+
+import itertools
+from dataclasses import replace
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pgc.config import configure
+from pgc.device import Device
+from pgc.device.play import NumpyPlayer, coordinates, tried
+from pgc.device.recipe import Recipe
+from pgc.policies.loss import Episode as JaxEpisode
+from pgc.problem import build
+from pgc.wire import Offer, Query, Report
+
+SETTINGS = {
+    "default": {},
+    "paper": {"preset": "paper"},
+    "policy gradient": {"estimator": "policy-gradient", "local_episodes": 3, "subspace": "full"},
+    "critic, scaled, mean, biases": {
+        "estimator": "policy-gradient", "local_episodes": 3, "baseline": "critic", "standardize": "scale", "reduction": "mean",
+        "biases": True, "bootstrap": "always",
+    },
+    "end reward": {
+        "estimator": "policy-gradient", "reward": "end", "baseline": "none", "standardize": "center", "hidden": (8, 5),
+        "local_episodes": 2,
+    },
+    "failure": {"estimator": "policy-gradient", "reward": "failure", "baseline": "critic", "bootstrap": "timeout", "hidden": ()},
+    "pendulum": {"world": "pendulum"},
+    "pendulum, policy gradient": {"world": "pendulum", "estimator": "policy-gradient", "subspace": "full"},
+}  # fmt: skip
+
+
+def make(name, **settings):
+    problem = build(configure(**{**SETTINGS[name], **settings}))
+    world = problem.config.world
+    environment = gymnasium.make(
+        "CartPole-v1" if world == "cartpole" else "Pendulum-v1", max_episode_steps=problem.training.world.max_steps
+    )
+    return problem, NumpyPlayer(environment, Recipe.of(problem.training))
+
+
+def padded(episode, max_steps) -> JaxEpisode:
+    n = max_steps - len(episode.rewards)
+    actions = np.pad(episode.actions, [(0, n)] + [(0, 0)] * (episode.actions.ndim - 1)).T
+    return JaxEpisode(
+        jnp.asarray(np.pad(episode.observations, ((0, n), (0, 0))).T, jnp.float32),
+        jnp.asarray(actions, jnp.int32 if episode.actions.ndim == 1 else jnp.float32),
+        jnp.asarray(np.pad(episode.rewards, (0, n)), jnp.float32),
+        jnp.asarray(len(episode.rewards)),
+        jnp.asarray(episode.terminated),
+    )
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_numbers_are_those_of_the_definitions(name, rng):
+    problem, player = make(name)
+    training, recipe = problem.training, player.recipe
+    theta = rng.normal(size=recipe.dim).astype(np.float32) * 0.5
+    assert recipe.dim == training.policy.dim
+    basis = problem.aggregator.start(jnp.asarray(theta)).basis
+    xi = tried(rng, training.mechanism.dim, training.episodes)
+    assert xi.shape == (training.mechanism.dim, training.episodes)
+    episodes = [player._episode(theta.astype(float), 0.3, False, rng) for _ in range(training.episodes)]
+    mine = coordinates(recipe, theta.astype(float), None if basis is None else np.asarray(basis), episodes, xi)
+    theirs = training.estimator.coordinates(
+        jnp.asarray(theta), basis, [padded(e, recipe.max_steps) for e in episodes], jnp.asarray(xi, jnp.float32)
+    )
+    size = np.abs(theirs).max()
+    np.testing.assert_allclose(mine, theirs, rtol=5e-3, atol=5e-3 * size)
+
+
+def make_offer(problem, *, offer_id=1, theta=None, epsilon=1.0) -> Offer:
+    training = problem.training
+    theta = np.zeros(training.policy.dim, np.float32) if theta is None else theta
+    state = problem.aggregator.start(jnp.asarray(theta))
+    return Offer(
+        offer_id=offer_id,
+        policy_version=0,
+        query=Query.of(training.mechanism, score_epsilon=0.1),
+        episodes=training.episodes,
+        theta=theta,
+        basis=None if state.basis is None else np.asarray(state.basis, np.float32),
+    )
+
+
+@pytest.mark.parametrize("name", ["default", "paper", "pendulum"])
+def test_a_device_answers_with_a_world(name, tmp_path, rng):
+    problem, player = make(name)
+    theta = rng.normal(size=player.recipe.dim).astype(np.float32) * 0.1
+    device = Device.create(tmp_path / "l.db", 10.0, player=player)
+    offer = make_offer(problem, theta=theta)
+    report = device.answer(offer.encode())
+    assert isinstance(report, bytes) and Report.decode(report, offer).score_bit in (True, False)
+    assert device.answer(offer) == report and device.balance.reports == 1
+
+
+def test_devices_teach_a_policy(tmp_path):
+    """The whole loop through bytes: 30 devices at ε = 8, plain steps; a greedy policy gets better at CartPole."""
+    problem, player = make("default", epsilon=8.0, mechanism="index", subspace="linear")
+    theta = np.random.default_rng(3).normal(size=player.recipe.dim).astype(np.float32) * 0.3
+    device = Device.create(tmp_path / "l.db", 400.0, player=player)  # one ledger stands for all of them
+    state = problem.aggregator.start(jnp.asarray(theta))
+
+    def score(theta):
+        rng = np.random.default_rng(0)
+        return np.mean([player._episode(np.asarray(theta, float), 0.0, True, rng).rewards.sum() for _ in range(10)])
+
+    before = score(theta)
+    for n in range(30):
+        offer = make_offer(problem, offer_id=n, theta=np.asarray(state.theta, np.float32))
+        report = Report.decode(device.answer(offer), offer)
+        state = problem.aggregator.accept(state, jnp.asarray(report.vector(offer), jnp.float32), state.version)
+    assert score(state.theta) > max(100, 2 * before), (before, score(state.theta))
+
+
+class Counting:
+    def __init__(self, environment):
+        self.environment, self.steps = environment, 0
+
+    def reset(self):
+        return self.environment.reset()
+
+    def step(self, action):
+        self.steps += 1
+        return self.environment.step(action)
+
+
+def test_fixed_steps_take_the_same_steps_whatever_happens(rng):
+    problem, player = make("default")
+    seen = set()
+    for size in (0.0, 0.1, 3.0):
+        counting = Counting(player.environment)
+        fixed = replace(player, environment=counting, fixed_steps=True)
+        theta = (size * rng.normal(size=player.recipe.dim)).astype(np.float32)
+        fixed.play(make_offer(problem, theta=theta))
+        seen.add(counting.steps)
+    assert seen == {(problem.training.episodes + 1) * player.recipe.max_steps}
+
+
+class Broken:
+    def __init__(self, when):
+        self.when, self.count = when, itertools.count()
+
+    def reset(self):
+        return np.zeros(4), {}
+
+    def step(self, action):
+        if next(self.count) == self.when:
+            raise OSError("the motor is stuck")
+        return np.full(4, np.nan), np.nan, False, False, {}
+
+
+@pytest.mark.parametrize("when", [0, 7, 10**9])
+def test_a_world_that_fails_is_answered_for_all_the_same(when, tmp_path):
+    problem, player = make("default")
+    device = Device.create(tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(when)))
+    with np.errstate(all="ignore"):
+        assert isinstance(device.answer(make_offer(problem)), bytes)
+    assert device.balance.reports == 1
+
+
+def test_an_offer_for_another_policy_is_refused_before_it_costs(tmp_path):
+    _, player = make("default")
+    other, _ = make("default", hidden=(8,))
+    device = Device.create(tmp_path / "l.db", 10.0, player=player)
+    with pytest.raises(Exception, match="this device's recipe has a policy of 112"):
+        device.answer(make_offer(other))
+    assert device.balance.spent == 0
