@@ -15,6 +15,9 @@ COMMANDS: dict[str, str] = {
     "frontier": "mechanisms × ε: what privacy costs, and which mechanism to choose",
     "evaluate": "a saved policy, world by world; a picture or a GIF",
     "compare": "several runs on one figure",
+    "inspect": "what exactly is in this offer, report, ledger or run, in words",
+    "audit": "try to break a mechanism's claim: a lower bound on ε from samples; exits 1 on a violation",
+    "account": "what T submissions cost, basic and tight; amplification by shuffling",
     "bench": "throughput beside plain PyTorch and NumPy loops, in one run",
 }
 CONTENTS = """\
@@ -59,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(verb: str, given: list[str]) -> int:
     if verb not in COMMANDS:
         raise PgcError(f"unknown command '{verb}'; choose one of: {', '.join(COMMANDS)} (pgc --help)")
-    code: int = getattr(require("pgc.commands", "train"), verb)(given)
+    module = "pgc.privacy_commands" if verb in ("inspect", "audit", "account") else "pgc.commands"
+    code: int = getattr(require(module, "train"), verb)(given)
     return code
 
 

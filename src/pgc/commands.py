@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import json as json_
-import re
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import tyro
-from tyro.conf import FlagCreatePairsOff, Positional
+from tyro.conf import Positional
 
 from pgc.config import TrainConfig, configure
 from pgc.errors import PgcError, require
 from pgc.experiments import scoring, training
 from pgc.experiments.folder import Folder
+from pgc.parsing import number, parse, print_json
 from pgc.progress import Watch
-
-Command = TypeVar("Command")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +148,7 @@ def train(given: list[str]) -> int:
     """`pgc train`."""
     names = [f.name for f in fields(TrainConfig)]
     preset = configure(preset=_preset(given))
-    args = _parse(Train, "train", given, Train(**{name: getattr(preset, name) for name in names}))
+    args = parse(Train, "train", given, Train(**{name: getattr(preset, name) for name in names}))
     _resume_alone(given, args.resume, "--resume", "--json", "--checkpoint-seconds")
     config = None
     if args.resume is None:
@@ -165,9 +159,9 @@ def train(given: list[str]) -> int:
         )
     summary = run.summary
     if args.json:
-        return _print_json(summary)
+        return print_json(summary)
     for key, words in TRAIN_LINES.items():
-        print(f"{words:<26} {_number(summary[key], ',.6g')}")
+        print(f"{words:<26} {number(summary[key], ',.6g')}")
     print(run.path)
     return 0
 
@@ -188,12 +182,12 @@ TRAIN_LINES = {
 
 def evaluate(given: list[str]) -> int:
     """`pgc evaluate`."""
-    args = _parse(Evaluate, "evaluate", given)
+    args = parse(Evaluate, "evaluate", given)
     done = scoring.evaluate(
         args.run, policy=args.policy, episodes=args.episodes, seed=args.seed, population=args.population, gif=args.gif
     )
     if args.json:
-        return _print_json(done.summary)
+        return print_json(done.summary)
     for name, score in done.summary["scores"].items():
         print(f"{name:<28} {score:6.1f}" + ("  trained on" if name in done.summary["trained_on"] else ""))
     print(done.path)
@@ -202,15 +196,15 @@ def evaluate(given: list[str]) -> int:
 
 def compare(given: list[str]) -> int:
     """`pgc compare`."""
-    args = _parse(Compare, "compare", given)
+    args = parse(Compare, "compare", given)
     result = scoring.compare(list(args.runs), out=args.out)
     if args.json:
-        return _print_json(result)
+        return print_json(result)
     print(f"{'run':<44} {'FST':>8} {'success':>8} {'AUC':>6} {'rel.':>6} {'final':>6} {'averaged ≥ Θ':>13}")
     for row in result["runs"]:
         relative = "" if row["relative_auc"] is None else f"{row['relative_auc']:.3f}"
         print(
-            f"{row['label']:<44} {_number(row['fst_median'], '.0f'):>8} {row['success_ratio']:>8.2f} {row['auc']:>6.3f} "
+            f"{row['label']:<44} {number(row['fst_median'], '.0f'):>8} {row['success_ratio']:>8.2f} {row['auc']:>6.3f} "
             f"{relative:>6} {row['final_score_mean']:>6.1f} {row['averaged_success_ratio']:>13.2f}"
         )
     print(args.out)
@@ -221,10 +215,10 @@ def bench(given: list[str]) -> int:
     """`pgc bench`."""
     from pgc.bench import throughput  # its peers are optional
 
-    args = _parse(Bench, "bench", given)
+    args = parse(Bench, "bench", given)
     result = throughput.bench(args.mechanism, args.trials, args.seconds, args.seed, not args.engine_only)
     if args.json:
-        return _print_json(result)
+        return print_json(result)
     for key, value in result.items():
         print(f"{key:<26} {value:,.1f}" if isinstance(value, float) else f"{key:<26} {value}")
     return 0
@@ -246,13 +240,13 @@ def frontier(given: list[str]) -> int:
 
 def _report(kind: type[Any], verb: str, given: list[str], run: Callable[..., Folder]) -> int:
     """A command that leaves a report."""
-    args = _parse(kind, verb, given)
+    args = parse(kind, verb, given)
     _resume_alone(given, args.resume, "--resume", "--json")
     require("jinja2", "report")  # before an hour of work, not after
     with Watch(quiet=args.json) as progress:
         folder = run(**{f.name: getattr(args, f.name) for f in fields(args) if f.name != "json"}, progress=progress)
     if args.json:
-        return _print_json(folder.summary)
+        return print_json(folder.summary)
     meaning = folder.summary["meaning"]
     for paragraph in [meaning] if isinstance(meaning, str) else meaning.values():
         print(f"{paragraph}\n")
@@ -267,26 +261,6 @@ def _resume_alone(given: list[str], resume: Path | None, *allowed: str) -> None:
         raise PgcError(f"--resume takes every setting from the run itself; drop {' '.join(others)}")
 
 
-def _parse(kind: type[Command], verb: str, given: list[str], default: Command | None = None) -> Command:
-    extra: dict[str, Any] = {} if default is None else {"default": default}
-    said = io.StringIO()
-    try:
-        with redirect_stdout(said), redirect_stderr(said):
-            parsed: Command = tyro.cli(kind, prog=f"pgc {verb}", args=given, config=(FlagCreatePairsOff,), **extra)
-    except SystemExit as stop:
-        if not stop.code:  # --help
-            print(said.getvalue(), end="")
-            raise
-        raise PgcError(f"{_one_line(said.getvalue())}; pgc {verb} --help lists the flags") from None
-    return parsed
-
-
-def _one_line(box: str) -> str:
-    """What tyro says in a box, without the box and its advice."""
-    words = re.sub(r"[─│╭╮╰╯]|-{3,}", " ", box).split()
-    return " ".join(words).partition(" For full helptext")[0]
-
-
 def _preset(given: list[str]) -> str:
     """The preset decides the defaults of all other flags, so it is read first."""
     for i, word in enumerate(given):
@@ -295,12 +269,3 @@ def _preset(given: list[str]) -> str:
         if word.startswith("--preset="):
             return word.partition("=")[2]
     return "default"
-
-
-def _number(value: float | None, form: str) -> str:
-    return "∞" if value is None else format(value, form)
-
-
-def _print_json(values: dict[str, Any]) -> int:
-    print(json_.dumps(values, ensure_ascii=False))
-    return 0

@@ -1,0 +1,1 @@
+"""What many reports cost together: composition, and what shuffling would give."""
