@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pgc.budget import NANO
-from pgc.device.ledger import Ledger, words
+from pgc.device.ledger import APPLICATION, Ledger, words
 from pgc.errors import PgcError
 from pgc.mechanisms.lift import NormLift
 from pgc.wire import Offer, Report
@@ -24,12 +25,12 @@ def inspect(path: Path, offer: Path | None = None) -> Facts:
     """Whatever the file (or run folder) is; a report is explained fully with the offer that it answers."""
     if path.is_dir():
         return inspect_run(path)
+    if is_ledger(path):  # asked first, and through SQLite: to open and close the file by other means would drop its locks
+        return inspect_ledger(path)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise PgcError(f"cannot read {path} ({error.strerror})") from None
-    if data.startswith(b"SQLite format 3\0"):
-        return inspect_ledger(path)
     if data[:1] == bytes([OFFER_V1]):
         return inspect_offer(Offer.decode(data))
     if data[:1] == bytes([REPORT_V1]):
@@ -88,6 +89,18 @@ def inspect_report(data: bytes, offer: Offer | None) -> Facts:
         "promise": query.mechanism.guarantee.statement,
         "cost": words(query.cost),
     }
+
+
+def is_ledger(path: Path) -> bool:
+    """Whether this is an SQLite file with the mark of a ledger."""
+    try:
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            return bool(db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION)
+        finally:
+            db.close()
+    except sqlite3.Error:
+        return False
 
 
 def inspect_ledger(path: Path) -> Facts:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy import stats
 
 import pgc
 from pgc.device import Device, Refusal
+from pgc.device.device import LAPLACE_SECONDS, draw_report
 from pgc.errors import PgcError
 from pgc.wire import Report
 from tests.wire.samples import KINDS, make_offer
@@ -67,9 +69,40 @@ def test_any_array_like(device):
         (values, tuple(values), np.array(values, np.float16), np.array(values).reshape(2, 3), jnp.array(values), [np.nan] * 6)
     ):
         assert isinstance(device.release(make_offer("duchi", offer_id=n, epsilon=0.1), gradient), bytes)
-    with pytest.raises(PgcError, match="5 numbers; θ of the offer has 6"):
-        device.release(make_offer("duchi", offer_id=99), values[:5])
+    assert refused(device.release(make_offer("duchi", offer_id=99), values[:5]), "5 numbers; θ of the offer has 6")
     assert device.balance.reports == 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_gradient_raises_whatever_the_application_set(tmp_path, kind):
+    """An exception would be a silence, free of charge, that says what the gradient was."""
+    device = Device.create(tmp_path / "l.db", 100.0)
+    offers = iter([make_offer(kind, offer_id=n, columns=4 * (n % 2), epsilon=0.1) for n in range(12)])
+    odd = [1e-310, 1e-50, 1e-40, 1e300, -1e308, 0.0], [10**400, 1, 1, 1, 1, 1], [np.inf, -np.inf, np.nan, 0, 0, 0], [None] * 6
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for gradient in (*odd, np.full(6, np.finfo(np.longdouble).max), [[1, 2], [3]]):
+            for _ in range(2):
+                assert isinstance(device.release(next(offers), gradient), bytes)
+    assert device.balance.reports == 12
+
+
+def test_an_offer_that_would_fill_the_disk_is_refused(tmp_path):
+    device = Device.create(tmp_path / "l.db", 1.0, most_bytes=100)
+    assert refused(
+        device.release(make_offer("laplace", dim=50), np.ones(50)), "a report of 213 bytes; this device gives at most 100"
+    )
+
+
+def test_laplace_takes_a_fixed_time(tmp_path):
+    """Its sampler takes longer for larger noise; drawing is padded to whole slots."""
+    offer = make_offer("laplace", dim=40)
+    taken = []
+    for _ in range(30):
+        begun = time.perf_counter()
+        draw_report(offer, np.ones(40), None)
+        taken.append((time.perf_counter() - begun) / (LAPLACE_SECONDS * 41))
+    assert min(taken) >= 1.0 and np.median(taken) < 2.2
 
 
 @pytest.mark.extra
@@ -108,8 +141,9 @@ def test_an_answer_takes_whole_slots(tmp_path):
         begun = time.monotonic()
         device.release(offer, np.ones(6))
         assert 0.199 <= time.monotonic() - begun < 0.3, n
-    with pytest.raises(PgcError, match="slot_seconds"):
-        Device.open(tmp_path / "l.db", slot_seconds=0.0)
+    for wrong in (0.0, np.inf, np.nan):
+        with pytest.raises(PgcError, match="slot_seconds"):
+            Device.open(tmp_path / "l.db", slot_seconds=wrong)
 
 
 def test_without_a_world_it_cannot_play(device):

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from pgc.config import configure
-from pgc.device import Device
+from pgc.device import Device, Refusal
 from pgc.device.play import NumpyPlayer, coordinates, tried
 from pgc.device.recipe import Recipe
+from pgc.errors import PgcError
 from pgc.policies.loss import Episode as JaxEpisode
 from pgc.problem import build
-from pgc.wire import Offer, Query, Report
+from pgc.wire import Malformed, Offer, Query, Report
 
 SETTINGS = {
     "default": {},
@@ -142,31 +143,65 @@ def test_fixed_steps_take_the_same_steps_whatever_happens(rng):
 
 
 class Broken:
-    def __init__(self, when):
-        self.when, self.count = when, itertools.count()
+    """Fails at some step, in some way."""
+
+    def __init__(self, when, how):
+        self.when, self.how, self.count = when, how, itertools.count()
 
     def reset(self):
         return np.zeros(4), {}
 
     def step(self, action):
         if next(self.count) == self.when:
-            raise OSError("the motor is stuck")
+            raise self.how
         return np.full(4, np.nan), np.nan, False, False, {}
 
 
+class Panic(BaseException):
+    """As extension modules raise it."""
+
+
 @pytest.mark.parametrize("when", [0, 7, 10**9])
-def test_a_world_that_fails_is_answered_for_all_the_same(when, tmp_path):
+@pytest.mark.parametrize("how", [OSError("stuck"), Panic("rust"), PgcError("private: 42"), Malformed("private: 42")])
+def test_a_world_that_fails_is_answered_for_all_the_same(when, how, tmp_path):
     problem, player = make("default")
-    device = Device.create(tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(when)))
-    with np.errstate(all="ignore"):
-        assert isinstance(device.answer(make_offer(problem)), bytes)
+    device = Device.create(tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(when, how)))
+    assert isinstance(device.answer(make_offer(problem)), bytes)
     assert device.balance.reports == 1
+
+
+class Sloppy:
+    """Plays, and returns what it should not."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def fits(self, offer):
+        return True
+
+    def play(self, offer):
+        return self.made
+
+
+@pytest.mark.parametrize("made", [(np.ones(3), True), (["a"] * 4, True), None, (np.ones(4, complex), True), 7])
+def test_a_player_that_returns_nonsense_is_answered_for_all_the_same(made, tmp_path):
+    problem, _ = make("default")
+    device = Device.create(tmp_path / "l.db", 10.0, player=Sloppy(made))
+    assert isinstance(device.answer(make_offer(problem)), bytes)
+
+
+def test_ctrl_c_is_not_an_answer(tmp_path):
+    problem, player = make("default")
+    device = Device.create(tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(3, KeyboardInterrupt())))
+    with pytest.raises(KeyboardInterrupt):
+        device.answer(make_offer(problem))
+    assert device.balance.spent == 0
 
 
 def test_an_offer_for_another_policy_is_refused_before_it_costs(tmp_path):
     _, player = make("default")
     other, _ = make("default", hidden=(8,))
     device = Device.create(tmp_path / "l.db", 10.0, player=player)
-    with pytest.raises(Exception, match="this device's recipe has a policy of 112"):
-        device.answer(make_offer(other))
+    answer = device.answer(make_offer(other))
+    assert isinstance(answer, Refusal) and "not one that this device can play" in answer.reason
     assert device.balance.spent == 0

@@ -238,8 +238,13 @@ def test_vectors():
         offer = Offer.decode(bytes.fromhex(v["offer"]))
         report = Report.decode(bytes.fromhex(v["report"]), offer)
         query = offer.query
-        assert (query.name, query.dim, query.nano_epsilon) == (v["mechanism"], v["dim"], v["nano_epsilon"])
-        assert np.asarray(report.code).astype(int).tolist() == v["code"] and report.score_bit == v["score_bit"]
-        assert public_words(offer.public_seed, 2).tolist() == v["public_words"]
-        np.testing.assert_allclose(report.vector(offer), v["vector"], rtol=1e-5, atol=1e-7)
+        assert (query.name, query.dim, query.nano_epsilon) == (v["mechanism"], v["n"], v["nano_epsilon"])
+        assert (f"{offer.offer_id:016x}", offer.expires_at, offer.alpha) == (v["offer_number"], v["expires_at"], v["alpha"])
+        assert np.asarray(report.code).astype(int).tolist() == v["code"] and report.score_bit == v["noisy_boolean"]
+        assert public_words(offer.public_seed, 2).tolist() == v["first_public_words"]
+        np.testing.assert_allclose(report.vector(offer), v["estimate"], rtol=1e-5, atol=1e-7)
         assert report.encode(offer).hex() == v["report"] and offer.encode().hex() == v["offer"]
+    for v in vectors["refused"]:
+        offer = Offer.decode(bytes.fromhex(v["offer"])) if "report" in v else None
+        with pytest.raises(Malformed):
+            Offer.decode(bytes.fromhex(v["offer"])) if offer is None else Report.decode(bytes.fromhex(v["report"]), offer)

@@ -31,8 +31,8 @@ def shuffled(epsilon: float, n: int, delta: float) -> float:
     """The central ε, at δ, of one report among n that are shuffled together. Never more than the local ε."""
     if n < 1:
         raise PgcError(f"at least one report is shuffled, not {n}")
-    if not 0 < delta < 1:
-        raise PgcError(f"amplification by shuffling needs a delta between 0 and 1, not {delta:g}")
+    if not 1e-12 <= delta < 1:
+        raise PgcError(f"amplification by shuffling needs a delta between 1e-12 and 1, not {delta:g}")
     return smallest(lambda at: shuffled_delta(epsilon, n, at) > delta, epsilon)
 
 
@@ -50,4 +50,5 @@ def shuffled_delta(epsilon: float, n: int, central: float) -> float:
         return 0.0
     first = np.ceil((c + 1) * (loss / gain) / (1 + loss / gain) - 1e-9)  # from this a on it exceeds e^central
     tails = gain * binom.sf(first - 2, c, 0.5) - loss * binom.sf(first - 1, c, 0.5)
-    return float(np.sum(weight * np.maximum(tails, 0))) + max(0.0, 1 - float(weight.sum()))
+    left_out = 0.0 if (low, high) == (0, n - 1) else 2e-14
+    return float(np.sum(weight * np.maximum(tails, 0))) + left_out

@@ -1,7 +1,7 @@
 """`Device`: steps 2 and 3 on a real device. An offer in; report bytes, or a refusal, out. The only door.
 
     1 understand the offer, refuse what this device does not accept      2 play it in the device's own world
-    3 charge the ledger, randomise, store: one transaction               4 return the stored bytes
+    3 randomise; charge and store, in one transaction                    4 return the stored bytes
 
 **Guarantee.** Whatever offers come, in whatever order, from whomever, and whenever the process is killed: all that ever leaves
 through this door is ε-LDP for the device's private data, with the ε of its ledger. A refusal depends on the offer, on this
@@ -27,10 +27,13 @@ from pgc.mechanisms.score_bit import ScoreBit
 from pgc.release.release import as_vector, release, release_score
 from pgc.wire import Malformed, Offer, Report
 from pgc.wire.query import KINDS
+from pgc.wire.report import size_of
 
 log = logging.getLogger("pgc.device")
 EXACT = tuple(kind.name for kind in KINDS.values())
 """The mechanisms that may leave a device."""
+LAPLACE_SECONDS = 60e-6
+"""For each number of a report, about twice what drawing one takes; a slow device should use slots."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,15 @@ class Refusal:
     reason: str
 
 
+class _Refused(Exception):
+    """By this module alone, for reasons that are public: nobody else's exception can become the words of a refusal."""
+
+
 class Player(Protocol):
     """Step 2: what a device makes of an offer in its own world (`pgc.device.play` has one)."""
+
+    def fits(self, offer: Offer) -> bool:
+        """Whether this is a policy for its world. From what is public."""
 
     def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
         """The numbers to randomise, as many as the query has (`offer.query.dim`), and whether the score reached Θ."""
@@ -58,22 +68,23 @@ class Device:
         accepts: Collection[str] = EXACT,
         most_epsilon: float | None = None,
         most_episodes: int = 1000,
+        most_bytes: int = 2**18,
         slot_seconds: float | None = None,
     ) -> None:
         """A device with this ledger.
 
         `accepts`: mechanisms that it is willing to use. `most_epsilon`: the most that one report may cost; by default all that is
-        left. `slot_seconds`: every answer takes a whole number of these, so that time says nothing; choose it longer than any
-        play.
+        left. `most_bytes`: of one report. `slot_seconds`: every answer takes a whole number of these, so that time says nothing;
+        choose it longer than any play.
         """
         unknown = set(accepts) - set(EXACT)
         if unknown:
             raise PgcError(f"a device can accept {', '.join(EXACT)}; not {', '.join(sorted(unknown))}")
-        if slot_seconds is not None and not slot_seconds > 0:
-            raise PgcError(f"slot_seconds must be greater than 0, not {slot_seconds:g}")
+        if slot_seconds is not None and not 0 < slot_seconds <= 86_400:
+            raise PgcError(f"slot_seconds must be greater than 0, and at most a day, not {slot_seconds:g}")
         self._ledger, self._player, self._accepts = ledger, player, frozenset(accepts)
         self._most = None if most_epsilon is None else nano_of(most_epsilon)
-        self._most_episodes, self._slot = most_episodes, slot_seconds
+        self._most_episodes, self._most_bytes, self._slot = most_episodes, most_bytes, slot_seconds
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], epsilon: float, **settings: Any) -> Device:
@@ -100,10 +111,8 @@ class Device:
         def numbers(understood: Offer) -> tuple[np.ndarray, bool | None]:
             vector = as_vector(gradient).ravel()
             if vector.size != understood.theta.size:
-                raise PgcError(f"the gradient has {vector.size} numbers; θ of the offer has {understood.theta.size}")
-            if understood.basis is not None:
-                vector = understood.basis.T @ clip_elements(vector, HUGE)
-            return vector, success
+                raise _Refused(f"the gradient has {vector.size} numbers; θ of the offer has {understood.theta.size}")
+            return vector if understood.basis is None else understood.basis.T @ clip_elements(vector, HUGE), success
 
         return self._in_slot(lambda: self._answer(offer, numbers, scored=success is not None))
 
@@ -114,61 +123,84 @@ class Device:
             raise PgcError("this device has no world to play in; give Device a player, or use release")
 
         def numbers(understood: Offer) -> tuple[np.ndarray, bool]:
-            try:
-                return player.play(understood)
-            except PgcError:  # offer and recipe do not go together: nothing private
-                raise
-            except Exception:  # a silence would tell that this world went wrong: report no direction, at the same price
-                log.exception("playing offer %016x failed; a report without a direction answers it", understood.offer_id)
-                return np.full(understood.query.dim, np.nan), False
+            if not player.fits(understood):
+                raise _Refused("the offer's policy is not one that this device can play")
+            return player.play(understood)
 
         return self._in_slot(lambda: self._answer(offer, numbers, scored=True))
 
     def _answer(self, offer: Offer | bytes, numbers: Callable[[Offer], Any], scored: bool) -> bytes | Refusal:
         try:
-            offer = offer if isinstance(offer, Offer) else Offer.decode(offer)
-            digest = offer.digest
-            before = self._ledger.stored(offer.offer_id, digest)
+            understood = offer if isinstance(offer, Offer) else Offer.decode(offer)
+            digest = understood.digest
+            before = self._ledger.stored(understood.offer_id, digest)
             if before is not None:
                 return before
-            self._refuse(offer, scored)
-            vector, success = numbers(offer)
-            understood = offer
-            return self._ledger.pay(offer.offer_id, digest, offer.query.cost, lambda: _draw(understood, vector, success))
-        except (Malformed, OtherOffer, BudgetSpent, LedgerError) as error:
+            self._refuse(understood, scored)
+            with np.errstate(all="ignore"):  # whatever the application set: no gradient may raise
+                report = draw_report(understood, *_protected(numbers, understood))
+            return self._ledger.pay(understood.offer_id, digest, understood.query.cost, report)
+        except (_Refused, Malformed, OtherOffer, BudgetSpent, LedgerError) as error:
             return Refusal(str(error))
 
     def _refuse(self, offer: Offer, scored: bool) -> None:
         """Before anything is played or drawn. `pay` looks at the balance again, under its lock."""
         query, left = offer.query, self.balance.left
         if query.name not in self._accepts:
-            raise Malformed(f"this device does not accept {query.name}")
+            raise _Refused(f"this device does not accept {query.name}")
         if self._most is not None and query.cost > self._most:
-            raise BudgetSpent(f"a report for {words(query.cost)}; this device gives at most {words(self._most)} at once")
+            raise _Refused(f"a report for {words(query.cost)}; this device gives at most {words(self._most)} at once")
         if query.cost > left:
-            raise BudgetSpent(f"this costs {words(query.cost)} and {words(left)} of {words(self.balance.most)} is left")
+            raise _Refused(f"this costs {words(query.cost)} and {words(left)} of {words(self.balance.most)} is left")
         if offer.expires_at and time.time() >= offer.expires_at:
-            raise Malformed("the offer has expired")
+            raise _Refused("the offer has expired")
         if offer.episodes > self._most_episodes:
-            raise Malformed(f"{offer.episodes} local episodes; this device plays at most {self._most_episodes}")
+            raise _Refused(f"{offer.episodes} local episodes; this device plays at most {self._most_episodes}")
+        if size_of(offer) > self._most_bytes:
+            raise _Refused(f"a report of {size_of(offer)} bytes; this device gives at most {self._most_bytes}")
         if query.score_nano_epsilon and not scored:
-            raise Malformed("the offer asks for the noisy boolean, and no score was given")
+            raise _Refused("the offer asks for the noisy boolean, and no score was given")
 
     def _in_slot(self, answer: Callable[[], bytes | Refusal]) -> bytes | Refusal:
-        begun = time.monotonic()
+        begun = time.perf_counter()
         try:
             return answer()
         finally:
             if self._slot is not None:
-                time.sleep(self._slot - (time.monotonic() - begun) % self._slot)
+                _wait(begun, self._slot)
 
 
-def _draw(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:
-    """Step 3: the bytes of one report."""
-    query = offer.query
+def _protected(numbers: Callable[[Offer], Any], offer: Offer) -> tuple[np.ndarray, bool | None]:
+    """What is to be randomised. Whatever goes wrong with it becomes a report without a direction, at the same price.
+
+    A silence would tell that this world, or this gradient, went wrong.
+    """
+    try:
+        vector, success = numbers(offer)
+        return as_vector(vector).reshape(offer.query.dim), success
+    except (_Refused, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:
+        log.exception("what offer %016x asks for could not be made; a report without a direction answers it", offer.offer_id)
+        return np.full(offer.query.dim, np.nan), False
+
+
+def draw_report(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:
+    """Step 3: the bytes of one report. For `laplace` it takes a fixed time, or whole multiples of it.
+
+    Its sampler takes longer for larger noise (39 to 100 µs a number where this was written), which would say something about it.
+    """
+    begun, query = time.perf_counter(), offer.query
     code = release(query.mechanism, vector, offer.public_seed)
     bit = None
     if query.score_nano_epsilon:
         bit = release_score(ScoreBit(epsilon=epsilon_of(query.score_nano_epsilon)), bool(success))
-    report = Report(offer_id=offer.offer_id, policy_version=offer.policy_version, code=code, score_bit=bit)
-    return report.encode(offer)
+    report = Report(offer_id=offer.offer_id, policy_version=offer.policy_version, code=code, score_bit=bit).encode(offer)
+    if query.name == "laplace":
+        _wait(begun, LAPLACE_SECONDS * (1 + query.dim))
+    return report
+
+
+def _wait(begun: float, slot: float) -> None:
+    """Until a whole number of slots has passed."""
+    time.sleep(slot - (time.perf_counter() - begun) % slot)

@@ -2,20 +2,22 @@
 
     create(path, ε)       once in the life of a device; refuses if the file exists
     open(path)            refuses a file that is missing, damaged, another program's or another version's
-    pay(offer, make)      the bytes that answer an offer: those stored, or new ones, charged and stored before they are returned
+    pay(offer, report)    the bytes that answer an offer: those stored, or these, charged and stored before they are returned
 
 **Guarantee.** The ε of all reports that were ever returned is at most the limit, whichever process is killed and whenever, and
 whoever else uses the same file: charge and bytes are one transaction of SQLite, on the disk (synchronous = EXTRA) before `pay`
 returns. A repeated offer gets the stored bytes: no new randomness, no new charge. Amounts are whole nano-ε, so a sum is exact.
 
-What it cannot see: that the whole file was put back to an earlier state, or copied to a second device. docs/threat-model.md.
+What it cannot see: that the whole file was put back to an earlier state, or copied to a second device. And no thread of a process
+may open and close the file by itself while `pay` runs in another: that drops POSIX locks. docs/threat-model.md.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -67,13 +69,7 @@ class Ledger:
     """See the module. It belongs to one thread of one process; others open the file themselves."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection, self._process = connection, os.getpid()
-
-    @property
-    def _db(self) -> sqlite3.Connection:
-        if os.getpid() != self._process:
-            raise LedgerError("this ledger was opened before a fork; open it again in the new process")
-        return self._connection
+        self._connection, self._process, self._busy = connection, os.getpid(), threading.Lock()
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], epsilon: float) -> Ledger:
@@ -114,52 +110,68 @@ class Ledger:
     @property
     def balance(self) -> Balance:
         """Limit, spent so far, and for how many reports."""
-        with _explained("the ledger"):
-            row = self._db.execute("SELECT most, spent, (SELECT count(*) FROM reports) FROM budget").fetchone()
-        return Balance(*row)
+        self._refuse_strangers()
+        with self._busy, _explained("the ledger"):
+            return _balance(_clean(self._connection))
 
     def stored(self, offer_id: int, digest: bytes) -> bytes | None:
         """What answered this offer, if anything did."""
-        with _explained("the ledger"):
-            row = self._db.execute("SELECT digest, report FROM reports WHERE offer_id = ?", (_key(offer_id),)).fetchone()
-        if row is None:
-            return None
-        if row[0] != digest:
-            raise OtherOffer(f"another offer had the number {offer_id:016x}; one number gets one report")
-        report: bytes = row[1]
-        return report
+        self._refuse_strangers()
+        with self._busy, _explained("the ledger"):
+            return _stored(_clean(self._connection), offer_id, digest)
 
-    def pay(self, offer_id: int, digest: bytes, cost: int, make: Callable[[], bytes]) -> bytes:
-        """The bytes that answer an offer. `make` draws them; it is called only if they are new and can be paid for."""
+    def pay(self, offer_id: int, digest: bytes, cost: int, report: bytes) -> bytes:
+        """Charge for a report that was drawn, and store it: then it may leave. If the offer was answered before, that answer."""
         if cost < 1:
             raise PgcError("a report costs at least one nano-ε")
-        with _explained("the ledger"), self._transaction():
-            before = self.stored(offer_id, digest)
-            if before is not None:
-                return before
-            balance = self.balance
-            if cost > balance.left:
-                raise BudgetSpent(f"this costs {words(cost)} and {words(balance.left)} of {words(balance.most)} is left")
-            report = make()
-            self._db.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (_key(offer_id), digest, cost, report))
-            self._db.execute("UPDATE budget SET spent = spent + ?", (cost,))
-        return report  # only now: the transaction is on the disk
+        self._refuse_strangers()
+        with self._busy, _explained("the ledger"):
+            db = _clean(self._connection)
+            try:
+                db.execute("BEGIN IMMEDIATE")  # one writer from here: two processes cannot both spend what is left
+                before = _stored(db, offer_id, digest)
+                if before is not None:
+                    return before
+                balance = _balance(db)
+                if cost > balance.left:
+                    raise BudgetSpent(f"this costs {words(cost)} and {words(balance.left)} of {words(balance.most)} is left")
+                db.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (_key(offer_id), digest, cost, report))
+                db.execute("UPDATE budget SET spent = spent + ?", (cost,))
+                db.execute("COMMIT")
+                return report  # only now: the transaction is on the disk
+            finally:
+                db.rollback()  # what was not committed
 
     def close(self) -> None:
         """Nothing is lost without it."""
-        self._db.close()
+        self._connection.close()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """One writer at a time, from before the balance is read: two processes cannot both spend what is left."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+    def _refuse_strangers(self) -> None:
+        """A child process; a signal handler that asks while a call is under way."""
+        if os.getpid() != self._process:
+            raise LedgerError("this ledger was opened before a fork; open it again in the new process")
+        if self._busy.locked():
+            raise LedgerError("this ledger is in the middle of another call; nothing was released")
+
+
+def _clean(db: sqlite3.Connection) -> sqlite3.Connection:
+    """Without what a call left open that was interrupted from outside (a watchdog, Ctrl-C) just before its own rollback."""
+    db.rollback()
+    return db
+
+
+def _balance(db: sqlite3.Connection) -> Balance:
+    return Balance(*db.execute("SELECT most, spent, (SELECT count(*) FROM reports) FROM budget").fetchone())
+
+
+def _stored(db: sqlite3.Connection, offer_id: int, digest: bytes) -> bytes | None:
+    row = db.execute("SELECT digest, report FROM reports WHERE offer_id = ?", (_key(offer_id),)).fetchone()
+    if row is None:
+        return None
+    if row[0] != digest:
+        raise OtherOffer(f"another offer had the number {offer_id:016x}; one number gets one report")
+    report: bytes = row[1]
+    return report
 
 
 def words(nano: int) -> str:

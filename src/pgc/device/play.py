@@ -13,7 +13,6 @@ import numpy as np
 
 from pgc.device.network import Network, Passed, scaled
 from pgc.device.recipe import Recipe
-from pgc.errors import PgcError
 from pgc.wire import Offer
 
 BASELINE_RIDGE = 1e-3
@@ -43,19 +42,22 @@ class Episode(NamedTuple):
 class NumpyPlayer:
     """Plays offers in an environment, by a recipe.
 
-    With `fixed_steps` each episode takes `max_steps` steps of the environment, whenever it ended: how long a device plays
-    then says nothing about its world. (The rest of them is played and forgotten.)
+    With `fixed_steps` each episode takes `max_steps` steps of the environment, whenever it ended: how many a device plays
+    then says nothing about its world. (The rest of them is played and forgotten.) What it computes of them still takes some
+    milliseconds more or less: use a slot as well.
     """
 
     environment: Environment
     recipe: Recipe
     fixed_steps: bool = False
 
+    def fits(self, offer: Offer) -> bool:
+        """Whether θ is as long as the recipe's policy has it."""
+        return offer.theta.size == self.recipe.dim
+
     def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
         """The coordinates z to randomise, and whether the score reached Θ."""
         recipe, theta = self.recipe, offer.theta.astype(float)
-        if theta.size != recipe.dim:
-            raise PgcError(f"the offer's θ has {theta.size} numbers; this device's recipe has a policy of {recipe.dim}")
         rng = np.random.default_rng()  # its own, from the operating system; it decides actions, never a report
         evolve = recipe.estimator == "evolution"
         xi = tried(rng, offer.query.dim, offer.episodes)
@@ -78,15 +80,16 @@ class NumpyPlayer:
             seen.append(np.asarray(after, float).ravel())
             rewards.append(float(reward))
             ended = terminated or truncated or len(rewards) >= self.recipe.max_steps
-        self._play_on(self.recipe.max_steps - len(rewards) if self.fixed_steps else 0, theta, rng)
+        if self.fixed_steps:
+            self._play_on(self.recipe.max_steps - len(rewards), theta, alpha, greedy, rng)
         return Episode(np.array(seen), np.array(actions), np.array(rewards), bool(terminated))
 
-    def _play_on(self, steps: int, theta: np.ndarray, rng: np.random.Generator) -> None:
+    def _play_on(self, steps: int, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator) -> None:
         ended = True
         for _ in range(steps):
             if ended:
                 seen, _ = self.environment.reset()
-            action = Network(self.recipe).act(theta, np.asarray(seen, float).ravel(), 0.0, True, rng)
+            action = Network(self.recipe).act(theta, np.asarray(seen, float).ravel(), alpha, greedy, rng)
             seen, _, terminated, truncated, _ = self.environment.step(_plain(action))
             ended = terminated or truncated
 

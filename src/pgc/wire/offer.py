@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ class Offer:
         check(0 <= self.offer_id < 2**64 and 0 <= self.policy_version < 2**32, "offer: a number is out of range")
         check(0 <= self.expires_at < 2**63, "offer: the time at which it expires is out of range")
         check(1 <= self.episodes < 2**16, "offer: between 1 and 65535 local episodes are possible")
-        check(0 <= self.alpha <= 1, "offer: alpha is a probability")
+        check(0 <= self.alpha <= 1 and math.copysign(1, self.alpha) > 0, "offer: alpha is a probability")
         check(self.theta.ndim == 1 and self.theta.dtype == np.float32, "offer: θ is a vector of float32")
         check(self.basis is None or self.basis.dtype == np.float32, "offer: the basis is of float32")
         asked = (len(self.theta), self.query.dim)

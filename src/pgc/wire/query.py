@@ -35,8 +35,8 @@ MOST_BITS = 23
 """Of `prs`: a report of bits has at most 24, the noisy boolean included, and so 16 bytes in all."""
 MOST_NUMBERS = 2**20
 """In a gradient, and so in θ."""
-MOST_PUBLIC_WORDS = 2**24
-"""That a device makes from a seed, whoever asks: 64 MiB."""
+MOST_PUBLIC_WORDS = 2**22
+"""That a device makes from a seed, whoever asks: 16 MiB."""
 FORM = "BBQQdII"
 
 
