@@ -7,7 +7,7 @@ import numpy as np
 
 from pgc.audit.events import strongest
 from pgc.mechanisms import Duchi, IndexCode, Laplace, ProjectedRandomSign
-from pgc.mechanisms.clip import clip_l1
+from pgc.mechanisms.clip import clip_elements, clip_l1, clip_l2
 from pgc.mechanisms.randomized_response import WORD, keep_threshold
 
 
@@ -96,3 +96,75 @@ class FloatsAsIntegers(Laplace):
     """Says that it compares integers, and sends floating-point noise."""
 
     integers = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class EachClipped(Laplace):
+    """Each coordinate clipped to ±C/2: d·ε, and it says ε."""
+
+    def prepare(self, gradient, public):
+        return clip_elements(gradient, self.clip / 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class L2Clipped(Laplace):
+    """Clipped in L2: √d·ε."""
+
+    def prepare(self, gradient, public):
+        return clip_l2(gradient, self.clip / 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneDraw(Laplace):
+    """The same noise on every coordinate: their differences have none."""
+
+    def draw(self, thresholds, secret):
+        return super().draw(thresholds, secret * 0 + secret[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfNoise(Laplace):
+    """From the third coordinate on somebody forgot."""
+
+    def draw(self, thresholds, secret):
+        xp = thresholds.__array_namespace__()
+        return xp.where(xp.arange(self.dim) < 2, super().draw(thresholds, secret), thresholds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoNumbers(Duchi):
+    """Beside the bit, (2, 0) or (0, 1) by the sign of the first coordinate."""
+
+    def prepare(self, gradient, public):
+        xp = gradient.__array_namespace__()
+        up = xp.astype(gradient[:1] > 0, xp.uint32)
+        return xp.concat([super().prepare(gradient, public), up])
+
+    def draw(self, thresholds, secret):
+        xp = thresholds.__array_namespace__()
+        bit = xp.astype(secret < thresholds[:1], xp.uint32)
+        return xp.concat([2 * thresholds[1:], 1 - thresholds[1:], bit])
+
+
+strongest.register(TwoNumbers, lambda mechanism: None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfinityInTheClear(Duchi):
+    """What is infinite is not randomised."""
+
+    def prepare(self, gradient, public):
+        if np.isinf(gradient).any():
+            return np.array([0 if gradient[0] < 0 else WORD - 1], np.uint32)
+        return super().prepare(gradient, public)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargeInTheClear(Duchi):
+    """Nor is what is large, but not very large."""
+
+    def prepare(self, gradient, public):
+        xp = gradient.__array_namespace__()
+        largest = xp.max(xp.abs(gradient))
+        clear = xp.where(gradient[:1] > 0, xp.asarray(WORD - 1, dtype=xp.uint32), xp.asarray(0, dtype=xp.uint32))
+        return xp.where((largest > 100) & (largest < 1e6), clear, super().prepare(gradient, public))

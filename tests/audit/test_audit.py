@@ -64,7 +64,7 @@ def test_each_event_is_that_of_the_likelihood_ratio(epsilon):
         if name == "none" or not mechanism.guarantee.honest:
             continue
         event, n, sample = strongest(mechanism), 60_000, simulated(mechanism)
-        p, q = (event.happened(sample(g, event.seed, n)).mean() for g in (event.one, event.other))
+        p, q = (event.happened(sample(g, event.number, n)).mean() for g in (event.one, event.other))
         assert abs(p - event.likely) < 5 * math.sqrt(p * (1 - p) / n) + 1e-4, name
         assert abs(math.log(p / q) - epsilon) < 5 * math.sqrt((1 - p) / p / n + (1 - q) / q / n) + 2e-3, name
 
@@ -108,13 +108,21 @@ CAUGHT = {
     "M chosen after g, released": (mutants.ChosenAfter, {"reduced_dim": 1}, "release"),
     "a top-k set of varying size": (mutants.VaryingSet, {"code_size": 16}, "simulated"),
     "a zero gradient that is skipped": (mutants.SkipsZero, {}, "release"),
+    "each coordinate clipped": (mutants.EachClipped, {}, "simulated"),
+    "an L2 ball with noise for an L1 ball": (mutants.L2Clipped, {}, "simulated"),
+    "one draw for all coordinates": (mutants.OneDraw, {}, "simulated"),
+    "no noise from the third coordinate on": (mutants.HalfNoise, {}, "simulated"),
+    "two codes of one sum": (mutants.TwoNumbers, {}, "simulated"),
+    "two codes of one sum, released": (mutants.TwoNumbers, {}, "release"),
+    "infinity in the clear": (mutants.InfinityInTheClear, {}, "release"),
+    "large gradients in the clear": (mutants.LargeInTheClear, {}, "simulated"),
 }
 
 
 @pytest.mark.parametrize("what", CAUGHT)
 def test_mutants_are_caught(what):
     kind, options, path = CAUGHT[what]
-    row = audit_mechanism(kind(dim=4, epsilon=1.0, clip=1.0, **options), path)
+    row = audit_mechanism(kind(dim=8, epsilon=1.0, clip=1.0, **options), path)
     assert row.verdict == "FAIL" and row.lower_bound > 1.0, row
 
 
@@ -124,8 +132,8 @@ class Forgetful(Ledger):
     def stored(self, offer_id, digest):
         return None
 
-    def pay(self, offer_id, digest, cost, make):
-        return make()
+    def pay(self, offer_id, digest, cost, report):
+        return report
 
 
 def test_a_retry_that_is_randomised_again_is_caught(tmp_path):

@@ -45,12 +45,13 @@ def row(number: int, kind: str, columns: int, score: float, epsilon: float) -> d
     )  # fmt: skip
     while True:
         report = a_report(offer)
-        if offer.query.name != "duchi" or epsilon > 9 or bool(report.code[0]) == bool(number % 2):  # some set, some not
+        if offer.query.name != "duchi" or epsilon > 9 or report.code[0] == number % 2:  # some set, some not
             break
     query = offer.query
     return {
         "mechanism": query.name, "flags": query.flags, "n": query.dim, "d": len(offer.theta), "columns": columns,
-        "nano_epsilon": query.nano_epsilon, "score_nano_epsilon": query.score_nano_epsilon, "clip": query.clip, "size": query.size,
+        "nano_epsilon": query.nano_epsilon, "score_nano_epsilon": query.score_nano_epsilon, "clip": query.clip,
+        "size": query.size,
         "nearest": query.nearest, "offer_number": f"{offer.offer_id:016x}", "policy_version": offer.policy_version,
         "expires_at": offer.expires_at, "episodes": offer.episodes, "alpha": offer.alpha,
         "first_public_words": public_words(offer.public_seed, 2).tolist(), **derived(offer),
@@ -61,11 +62,8 @@ def row(number: int, kind: str, columns: int, score: float, epsilon: float) -> d
 
 
 def refused() -> list[dict]:
-    offer, lifted, laplace = (
-        make_offer("prs", score_epsilon=0.5),
-        make_offer("index, lifted"),
-        make_offer("laplace", score_epsilon=0.5),
-    )
+    offer, laplace = make_offer("prs", score_epsilon=0.5), make_offer("laplace", score_epsilon=0.5)
+    lifted = make_offer("index, lifted")
     data, sent = offer.encode(), a_report(offer).encode(offer)
     numbers = a_report(laplace).encode(laplace)
     offers = {

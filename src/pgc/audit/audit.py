@@ -18,15 +18,16 @@ import numpy as np
 
 from pgc.audit.bounds import STRONG, lower_epsilon, samples_for
 from pgc.audit.events import Event, strongest
-from pgc.audit.paths import RELEASE, SIMULATED, Source, paths_of, score_source, source
+from pgc.audit.paths import RELEASE, SIMULATED, Source, on_the_wire, paths_of, score_source, source
 from pgc.audit.search import confirm, inputs, look
 from pgc.budget import epsilon_of, nano_of
 from pgc.errors import PgcError
-from pgc.mechanisms import MECHANISMS, NormLift, find_mechanism, make_mechanism
+from pgc.mechanisms import MECHANISMS, find_mechanism, make_mechanism
 from pgc.mechanisms.base import Mechanism
 from pgc.mechanisms.randomized_response import WORD
 from pgc.mechanisms.score_bit import ScoreBit
 from pgc.progress import Progress
+from pgc.wire import Query
 
 SCORE = "score-bit"
 FAMILY_ERROR = 0.01
@@ -69,8 +70,8 @@ def audit_mechanism(mechanism: Mechanism, path: str, *, claim: float | None = No
 
 def subject(mechanism: Mechanism, path: str, name: str | None = None) -> Subject:
     """A mechanism on a path."""
-    if path == RELEASE:
-        mechanism = as_released(mechanism)
+    if path == RELEASE and on_the_wire(mechanism):
+        mechanism = Query.of(mechanism).mechanism  # with an ε that can be charged for: whole nano-ε
     event, epsilon = strongest(mechanism), mechanism.epsilon
     return Subject(
         name or mechanism.name,
@@ -82,19 +83,11 @@ def subject(mechanism: Mechanism, path: str, name: str | None = None) -> Subject
     )
 
 
-def as_released(mechanism: Mechanism) -> Mechanism:
-    """With the ε that can be charged for: whole nano-ε."""
-    from pgc.wire.query import NUMBERS, Query
-
-    inside = mechanism.inner if isinstance(mechanism, NormLift) else mechanism
-    return Query.of(mechanism).mechanism if type(inside) in NUMBERS else mechanism
-
-
 def score_subject(epsilon: float, path: str) -> Subject:
     """The noisy boolean on a path."""
     bit = ScoreBit(epsilon=epsilon_of(nano_of(epsilon)))
     yes, no = np.ones(1), -np.ones(1)
-    event = Event(b"", yes, no, lambda codes: codes[:, 0].astype(bool), bit.keep_threshold / WORD)
+    event = Event(0, yes, no, lambda codes: codes[:, 0].astype(bool), bit.keep_threshold / WORD)
     return Subject(SCORE, path, epsilon, score_source(bit, path), event, [yes, no])
 
 
@@ -107,16 +100,16 @@ def judge(it: Subject, *, claim: float | None, error: float) -> Row:
     if it.event is not None:
         hits = [_count(it.source, it.event, g, n) for g in (it.event.one, it.event.other)]
         bounds["likelihood ratio"] = lower_epsilon(hits[0], n, hits[1], n, error / 2)
-    seed = b"" if it.event is None else it.event.seed
-    suspect = look(it.source, list(it.candidates), seed, last_bits=it.path == RELEASE)
-    bounds["search"] = confirm(it.source, suspect, seed, n, error / 2)
+    number = 0 if it.event is None else it.event.number
+    suspect = look(it.source, list(it.candidates), number, last_bits=it.path == RELEASE)
+    bounds["search"] = confirm(it.source, suspect, number, n, error / 2)
     found_by, bound = max(bounds.items(), key=lambda item: item[1])
     verdict: Any = "FAIL" if bound > claim else "pass" if bound >= STRONG * it.epsilon else "weak"
     return Row(it.name, it.path, it.epsilon, claim, bound, n, verdict, found_by)
 
 
 def _count(source: Source, event: Event, gradient: np.ndarray, n: int) -> int:
-    return int(event.happened(source(gradient, event.seed, n)).sum())
+    return int(event.happened(source(gradient, event.number, n)).sum())
 
 
 def audit(

@@ -24,6 +24,7 @@ from pgc.mechanisms.randomized_response import WORD
 from pgc.mechanisms.two_sides import TwoSides
 from pgc.release.lattice import radius
 from pgc.release.release import public_words
+from pgc.wire.offer import public_seed
 
 Codes = np.ndarray
 """(n, …): as many codes."""
@@ -33,14 +34,19 @@ Codes = np.ndarray
 class Event:
     """What to look for."""
 
-    seed: bytes
-    """Of the public words."""
+    number: int
+    """Of the offer that asks, which decides the public words."""
     one: np.ndarray
     other: np.ndarray
     happened: Callable[[Codes], np.ndarray]
     """Which of many codes are in the event."""
     likely: float
     """Its probability under `one`, as claimed."""
+
+
+def public(mechanism: Mechanism, number: int) -> np.ndarray:
+    """Its public words for the offer of this number."""
+    return public_words(public_seed(number), mechanism.public_words)
 
 
 @singledispatch
@@ -65,20 +71,19 @@ def _(mechanism: AdditiveLaplace) -> Event:
         far: Any = radius(mechanism.epsilon) if lattice else edge * (1 - 1e-6)
         return np.asarray((codes[:, : len(edge)] >= far).all(axis=1))
 
-    return Event(b"", one, -one, beyond, 0.5 ** len(edge))
+    return Event(0, one, -one, beyond, 0.5 ** len(edge))
 
 
 @strongest.register
 def _(mechanism: ProjectedRandomSign) -> Event:
     """Gradients that saturate every bit; all bits set."""
     for number in range(1000):
-        seed = b"audit %d" % number
-        m = mechanism.projection(public_words(seed, mechanism.public_words), np.float64)
+        m = mechanism.projection(public(mechanism, number), np.float64)
         if np.linalg.matrix_rank(m) == mechanism.reduced_dim:
             break
     one = np.linalg.pinv(m) @ np.full(mechanism.reduced_dim, 4 * mechanism.clip)
     likely = (mechanism.highest_threshold / WORD) ** mechanism.reduced_dim
-    return Event(seed, one, -one, lambda codes: np.asarray(codes.all(axis=1)), likely)
+    return Event(number, one, -one, lambda codes: np.asarray(codes.all(axis=1)), likely)
 
 
 @strongest.register
@@ -110,7 +115,7 @@ def _(mechanism: TwoSides) -> Event:
     def on_side(codes: Codes) -> np.ndarray:
         return np.asarray(codes @ (one / np.linalg.norm(one)) >= mechanism.side.gamma)
 
-    return Event(b"", one, -one, on_side, mechanism.side.p)
+    return Event(0, one, -one, on_side, mechanism.side.p)
 
 
 @strongest.register
@@ -121,7 +126,7 @@ def _(mechanism: Piecewise) -> Event:
     def in_interval(codes: Codes) -> np.ndarray:
         return np.asarray((codes >= 1).all(axis=1))
 
-    return Event(b"", one, -one, in_interval, mechanism.centre**mechanism.sampled)
+    return Event(0, one, -one, in_interval, mechanism.centre**mechanism.sampled)
 
 
 def _direction(mechanism: Mechanism) -> np.ndarray:
@@ -129,14 +134,13 @@ def _direction(mechanism: Mechanism) -> np.ndarray:
 
 
 def _on_one_side(mechanism: Mechanism, inner: Duchi) -> Event:
-    one, seed = _direction(mechanism), b"audit"
-    side = bool(np.asarray(mechanism.prepare(one, public_words(seed, mechanism.public_words)))[0] == inner.keep)
-    return Event(seed, one, -one, lambda codes: codes[:, 0] == side, inner.keep / WORD)
+    one = _direction(mechanism)
+    side = bool(np.asarray(mechanism.prepare(one, public(mechanism, 0)))[0] == inner.keep)
+    return Event(0, one, -one, lambda codes: codes[:, 0] == side, inner.keep / WORD)
 
 
 def _near_one(mechanism: Mechanism, inner: IndexCode) -> Event:
-    one, seed = _direction(mechanism), b"audit"
-    public = public_words(seed, mechanism.public_words)
-    near, far = (np.asarray(mechanism.prepare(g, public)) for g in (one, -one))
+    one = _direction(mechanism)
+    near, far = (np.asarray(mechanism.prepare(g, public(mechanism, 0))) for g in (one, -one))
     wanted = near & ~far  # all of `near`, where at most half of the vectors are near
-    return Event(seed, one, -one, lambda codes: wanted[codes.ravel()], inner.inside / WORD * wanted.sum() / near.sum())
+    return Event(0, one, -one, lambda codes: wanted[codes.ravel().astype(int)], inner.inside / WORD * wanted.sum() / near.sum())

@@ -7,11 +7,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pgc.audit.events import public
+from pgc.device.device import draw_report
 from pgc.errors import PgcError, require
 from pgc.mechanisms.base import Mechanism
+from pgc.mechanisms.duchi import Duchi
+from pgc.mechanisms.lift import NormLift
 from pgc.mechanisms.score_bit import ScoreBit
-from pgc.release.release import public_words, refuse_inexact, release, release_score
-from pgc.wire.query import NUMBERS, Query
+from pgc.release.release import refuse_inexact, release
+from pgc.wire import Offer, Query, Report
+from pgc.wire.offer import public_seed
+from pgc.wire.query import NUMBERS
 
 SIMULATED, RELEASE = "simulated", "release"
 
@@ -19,8 +25,8 @@ SIMULATED, RELEASE = "simulated", "release"
 class Source(Protocol):
     """Makes codes (n, …) of a gradient, each with fresh secret bits."""
 
-    def __call__(self, gradient: np.ndarray, seed: bytes, n: int) -> np.ndarray:
-        """So many of them, with the public words of this seed."""
+    def __call__(self, gradient: np.ndarray, number: int, n: int) -> np.ndarray:
+        """So many of them, for the offer of this number."""
 
 
 def source(mechanism: Mechanism, path: str) -> Source:
@@ -37,57 +43,70 @@ def paths_of(mechanism: Mechanism) -> tuple[str, ...]:
     return (SIMULATED, RELEASE)
 
 
+def on_the_wire(mechanism: Mechanism) -> bool:
+    """Whether an offer can ask for it."""
+    return type(mechanism.inner if isinstance(mechanism, NormLift) else mechanism) in NUMBERS
+
+
 def simulated(mechanism: Mechanism) -> Source:
     """As `pgc train` draws them: compiled, words from a JAX key, float32."""
     jax = require("jax", "train")
 
-    def draw(gradient: Any, public: Any, secret: Any) -> Any:
-        return mechanism.draw(mechanism.prepare(gradient, public), secret)
+    def draw(gradient: Any, words: Any, secret: Any) -> Any:
+        return mechanism.draw(mechanism.prepare(gradient, words), secret)
 
     many = jax.jit(jax.vmap(draw, in_axes=(None, None, 0)))
     key = jax.random.key(int.from_bytes(np.random.default_rng().bytes(4), "little"))
 
-    def sample(gradient: np.ndarray, seed: bytes, n: int) -> np.ndarray:
+    def sample(gradient: np.ndarray, number: int, n: int) -> np.ndarray:
         nonlocal key
         key, now = jax.random.split(key)
         secret = jax.random.bits(now, (n, mechanism.secret_words), "uint32")
-        g, public = jax.numpy.asarray(gradient, "float32"), jax.numpy.asarray(public_words(seed, mechanism.public_words))
-        return np.asarray(many(g, public, secret)).reshape(n, -1)
+        with np.errstate(over="ignore"):
+            g = jax.numpy.asarray(np.asarray(gradient, np.float32))
+        return np.asarray(many(g, jax.numpy.asarray(public(mechanism, number)), secret)).reshape(n, -1)
 
     return sample
 
 
 def released(mechanism: Mechanism) -> Source:
-    """As a device draws them, through the bytes of a report where the wire knows the mechanism."""
+    """As a device draws them: through the bytes of its report, where an offer can ask for the mechanism."""
     refuse_inexact(mechanism)
-    inside = getattr(mechanism, "inner", mechanism)
-    query = Query.of(mechanism) if type(inside) in NUMBERS else None
-
-    def one(gradient: np.ndarray, seed: bytes) -> Any:
-        if query is None:
-            return release(mechanism, gradient, seed)
-        code, _ = query.decode_code(query.encode_code(release(query.mechanism, gradient, seed), None))
-        return code
-
-    return _repeated(one)
+    if not on_the_wire(mechanism):
+        return _repeated(lambda gradient, number: release(mechanism, gradient, public_seed(number)))
+    query = Query.of(mechanism)
+    return _repeated(lambda gradient, number: _reported(query, gradient, number, None).code)
 
 
 def score_source(score_bit: ScoreBit, path: str) -> Source:
-    """The noisy boolean; the "gradient" is whether the score reached Θ."""
+    """The noisy boolean. The "gradient" is whether the score reached Θ; on a device, the code beside it is seen as well."""
     if path == RELEASE:
-        return _repeated(lambda gradient, seed: release_score(score_bit, bool(gradient[0] > 0)))
+        query = Query.of(Duchi(dim=2, epsilon=1.0), score_bit.epsilon)
+
+        def both(gradient: np.ndarray, number: int) -> np.ndarray:
+            report = _reported(query, np.ones(2), number, bool(gradient[0] > 0))
+            return np.array([bool(report.score_bit), *report.code])
+
+        return _repeated(both)
     rng = np.random.default_rng()
-    return lambda gradient, seed, n: score_bit.draw(np.asarray(gradient[0] > 0), rng.integers(0, 2**32, (n, 1), np.uint32))
+    return lambda gradient, number, n: score_bit.draw(np.asarray(gradient[0] > 0), rng.integers(0, 2**32, (n, 1), np.uint32))
 
 
-def _repeated(one: Callable[[np.ndarray, bytes], Any]) -> Source:
-    return lambda gradient, seed, n: stacked([_or_nothing(one, gradient, seed) for _ in range(n)])
+def _reported(query: Query, vector: np.ndarray, number: int, success: bool | None) -> Report:
+    """What a device sends, read back."""
+    offer = Offer(offer_id=number, policy_version=0, query=query, theta=np.zeros(query.dim, np.float32))
+    with np.errstate(all="ignore"):
+        return Report.decode(draw_report(offer, vector, success), offer)
 
 
-def _or_nothing(one: Callable[[np.ndarray, bytes], Any], gradient: np.ndarray, seed: bytes) -> Any:
+def _repeated(one: Callable[[np.ndarray, int], Any]) -> Source:
+    return lambda gradient, number, n: stacked([_or_nothing(one, gradient, number) for _ in range(n)])
+
+
+def _or_nothing(one: Callable[[np.ndarray, int], Any], gradient: np.ndarray, number: int) -> Any:
     """A mechanism that fails on some gradient tells something by it: no report is one of the reports."""
     try:
-        return one(gradient, seed)
+        return one(gradient, number)
     except PgcError:
         raise
     except Exception:

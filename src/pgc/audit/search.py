@@ -1,11 +1,13 @@
 """A test without knowledge of the mechanism: look for any event, and any two inputs, that betray more than is claimed.
 
 This is the support test as well: an output that one input can have and another cannot, a report that is missing for some input,
-a number whose last bits know where it came from. What a small first sample suggests is then tested with a fresh one.
+a number whose last bits know where it came from, numbers whose difference has no noise. What a small first sample suggests is
+then tested with a fresh one.
 """
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
 from typing import NamedTuple
 
@@ -17,9 +19,28 @@ from pgc.audit.paths import Source
 
 PILOT = 600
 """Draws of each input in the first sample."""
+FEW, AGAIN = 6, 2000
+"""So many pairs are looked at again, with so many draws."""
 BINS = 12
 NOTHING = -1
 """Stands for a report that is missing."""
+MIXER = np.random.default_rng(7).integers(1, 2**63, 4096, np.uint64) | np.uint64(1)
+"""Makes one number of a row of small ones."""
+
+
+class View(NamedTuple):
+    """How codes are looked at: fixed by the first sample."""
+
+    counted: bool
+    """Codes are bits or small numbers: a whole row is one symbol."""
+    low: np.ndarray
+    high: np.ndarray
+    """Between which most of each column lies."""
+    directions: np.ndarray
+    """(columns, m): projections that are looked at."""
+    edges: list[np.ndarray]
+    """Bins of each projection."""
+    last_bits: bool
 
 
 class Found(NamedTuple):
@@ -27,70 +48,113 @@ class Found(NamedTuple):
 
     one: np.ndarray
     other: np.ndarray
+    view: View
     feature: int
     symbols: np.ndarray
     """The event: the feature is one of these."""
-    edges: list[np.ndarray]
-    last_bits: bool
 
 
 def inputs(dim: int, clip: float, event: Event | None) -> list[np.ndarray]:
-    """Gradients of all sorts: every pair of them is compared."""
+    """Gradients of all sorts and sizes: every pair of them is compared."""
     rng, first, ones = np.random.default_rng(1), np.eye(dim)[0], np.ones(dim)
-    made = [0 * ones, np.nan * ones, 1e9 * clip * first, -1e9 * clip * first, 1e9 * clip * ones, -1e9 * clip * ones, 1e-40 * ones]
+    mixed = np.where(np.arange(dim) == 0, np.nan, 1.0)
+    infinite = np.where(first > 0, np.inf, 0.0)
+    made = [0 * ones, np.nan * ones, infinite, -infinite, np.inf * ones, mixed]
+    made += [sign * size * clip * shape for size in (1e30, 1e4, 1.0, 1e-4, 1e-30) for sign in (1, -1) for shape in (first, ones)]
     made += [clip * rng.standard_normal(dim) for _ in range(6)]
     return made if event is None else [*made, event.one, event.other]
 
 
-def features(codes: np.ndarray, edges: list[np.ndarray], last_bits: bool) -> list[np.ndarray]:
-    """Codes as small numbers, in several ways; `edges` are the bins of each column, for numbers that are not few."""
-    missing = np.isnan(codes.astype(float)).any(axis=1)
-    rows = np.where(missing[:, None], 0, codes)
-    if not edges:  # bits, or the number of a vector
-        numbers = rows.astype(np.int64) @ (1 << np.arange(rows.shape[1], dtype=np.int64) % 62)
-        return [np.where(missing, NOTHING, numbers)]
-    made = []
-    for column, edge in enumerate(edges):
-        values = rows[:, column]
-        made.append(np.searchsorted(edge, values))
-        if np.issubdtype(codes.dtype, np.integer):
-            made += [values % modulus for modulus in (2, 3, 4, 5, 7, 16)]
-        elif last_bits:
-            made.append(np.ascontiguousarray(values, np.float32).view(np.uint32) & 7)
-    return [np.where(missing, NOTHING, f) for f in made]
-
-
-def look(source: Source, candidates: list[np.ndarray], seed: bytes, last_bits: bool) -> Found:
-    """The first sample, and what it suggests. `last_bits`: whether those of floating-point numbers may be used.
+def look(source: Source, candidates: list[np.ndarray], number: int, last_bits: bool) -> Found:
+    """Two samples, and what they suggest. `last_bits`: whether those of floating-point numbers may be used.
 
     They betray simulated Laplace noise; its claim is one for real arithmetic, and nothing simulated leaves a device.
     """
-    samples = [source(g, seed, PILOT) for g in candidates]
-    pooled = np.concatenate(samples).astype(float)
-    there = pooled[~np.isnan(pooled)]
-    counted = bool(np.all(there == np.round(there)) and np.all((there >= 0) & (there < 2**16)))  # bits, or a vector's number
-    quantiles = np.linspace(0, 1, BINS + 1)[1:-1]
-    edges = [] if counted else [np.unique(np.nanquantile(pooled[:, c], quantiles)) for c in range(min(2, pooled.shape[1]))]
-    seen = [features(s, edges, last_bits) for s in samples]
-    best, found = -1.0, None
+    samples = [source(g, number, PILOT) for g in candidates]
+    plain = _view(samples, last_bits)
+    seen = [features(s, plain) for s in samples]
+    suggested: dict[tuple[int, int], tuple[float, Found]] = {}  # the best event for each pair of inputs
     for i, j in permutations(range(len(candidates)), 2):
-        for f, (mine, theirs) in enumerate(zip(seen[i], seen[j], strict=True)):
+        ways = [(plain, f, mine, theirs) for f, (mine, theirs) in enumerate(zip(seen[i], seen[j], strict=True))]
+        if not plain.counted:
+            learnt = _between(samples[i], samples[j], plain)
+            ways.append((learnt, 0, features(samples[i], learnt)[0], features(samples[j], learnt)[0]))
+        for view, f, mine, theirs in ways:
             symbols, where = np.unique(np.concatenate([mine, theirs]), return_inverse=True)
             counts = [np.bincount(w, minlength=len(symbols)) for w in np.split(where, [PILOT])]
             for times in (1.0, 2.0, 4.0):
                 chosen = counts[0] > times * (counts[1] + 1)
-                hits = [int(c[chosen].sum()) for c in counts]
-                bound = lower_epsilon(hits[0], PILOT, hits[1], PILOT, 0.05)
-                if bound > best:
-                    best, found = bound, Found(candidates[i], candidates[j], f, symbols[chosen], edges, last_bits)
-    assert found is not None
-    return found
+                value = _promise(int(counts[0][chosen].sum()), int(counts[1][chosen].sum()))
+                if (i, j) not in suggested or value > suggested[i, j][0]:
+                    suggested[i, j] = value, Found(candidates[i], candidates[j], view, f, symbols[chosen])
+    # The best of hundreds of pairs is partly luck: the first few are looked at again, with more draws.
+    few = sorted(suggested.values(), key=lambda one: -one[0])[:FEW]
+    return max((found for _, found in few), key=lambda found: _promise(*_hits(source, found, number, AGAIN)))
 
 
-def confirm(source: Source, found: Found, seed: bytes, n: int, error: float) -> float:
-    """A lower bound on ε from a fresh sample of that event."""
-    hits = [
-        int(np.isin(features(source(g, seed, n), found.edges, found.last_bits)[found.feature], found.symbols).sum())
+def _hits(source: Source, found: Found, number: int, n: int) -> tuple[int, int]:
+    """How often the event happens in fresh samples of the one and of the other."""
+    one, other = (
+        int(np.isin(features(source(g, number, n), found.view)[found.feature], found.symbols).sum())
         for g in (found.one, found.other)
-    ]
-    return lower_epsilon(hits[0], n, hits[1], n, error)
+    )
+    return one, other
+
+
+def confirm(source: Source, found: Found, number: int, n: int, error: float) -> float:
+    """A lower bound on ε from a fresh sample of that event."""
+    hits, other_hits = _hits(source, found, number, n)
+    return lower_epsilon(hits, n, other_hits, n, error)
+
+
+def features(codes: np.ndarray, view: View) -> list[np.ndarray]:
+    """Codes as small numbers, in several ways."""
+    missing = np.isnan(codes.astype(float)).any(axis=1)
+    rows = np.where(missing[:, None], 0, codes)
+    if view.counted:
+        mixed = (rows.astype(np.uint64) * MIXER[: rows.shape[1]]).sum(axis=1, dtype=np.uint64) >> np.uint64(1)
+        return [np.where(missing, NOTHING, mixed.astype(np.int64))]
+    values = np.clip(rows.astype(float), view.low, view.high) @ view.directions
+    made = [np.searchsorted(edge, values[:, i]) for i, edge in enumerate(view.edges)]
+    whole = np.issubdtype(codes.dtype, np.integer)
+    for column in range(codes.shape[1]):
+        if whole:
+            made += [rows[:, column] % modulus for modulus in (2, 3, 5, 16)]
+        elif view.last_bits:
+            made.append(np.ascontiguousarray(rows[:, column], np.float32).view(np.uint32) & 7)
+    return [np.where(missing, NOTHING, f) for f in made]
+
+
+def _view(samples: list[np.ndarray], last_bits: bool) -> View:
+    """Every column, every difference of two neighbours, and their sum."""
+    pooled = np.concatenate(samples).astype(float)
+    pooled = pooled[~np.isnan(pooled).any(axis=1)]
+    counted = bool(np.all(pooled == np.round(pooled)) and np.all((pooled >= 0) & (pooled < 2**16)))  # bits, or vectors' numbers
+    each = np.eye(pooled.shape[1])
+    directions = np.concatenate([each, each[:, 1:] - each[:, :-1], np.ones((len(each), 1))], axis=1)
+    low, high = (np.full(len(each), end) for end in (-np.inf, np.inf))
+    edges = [] if counted else _edges(pooled @ directions)
+    return View(counted, low, high, directions, edges, last_bits)
+
+
+def _between(one: np.ndarray, other: np.ndarray, plain: View) -> View:
+    """The direction from the one sample's mean to the other's, outliers cut: what a simple classifier would learn."""
+    rows = [s[~np.isnan(s.astype(float)).any(axis=1)].astype(float) for s in (one, other)]
+    pooled = np.concatenate(rows)
+    if min(len(r) for r in rows) == 0:
+        return plain
+    low, high = np.quantile(pooled, [0.05, 0.95], axis=0)
+    variance = pooled.var(axis=0) + 1e-12 * np.mean(pooled**2) + 1e-200
+    away = ((np.clip(rows[0], low, high).mean(axis=0) - np.clip(rows[1], low, high).mean(axis=0)) / variance)[:, None]
+    return View(False, low, high, away, _edges(np.clip(pooled, low, high) @ away), False)
+
+
+def _edges(values: np.ndarray) -> list[np.ndarray]:
+    return [np.unique(np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1])) for column in values.T]
+
+
+def _promise(hits: int, other_hits: int) -> float:
+    """About what a bound from these counts of the first sample would be: good enough to choose by."""
+    if hits == 0:
+        return -math.inf
+    return math.log(hits / (other_hits + 1)) - 2 * math.sqrt(1 / hits + 1 / (other_hits + 1))

@@ -33,7 +33,7 @@ log = logging.getLogger("pgc.device")
 EXACT = tuple(kind.name for kind in KINDS.values())
 """The mechanisms that may leave a device."""
 LAPLACE_SECONDS = 60e-6
-"""For each number of a report, about twice what drawing one takes; a slow device should use slots."""
+"""For each number of a report, about twice what drawing one takes (39 to 100 µs by its size where this was written)."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,11 @@ class Device:
                 return before
             self._refuse(understood, scored)
             with np.errstate(all="ignore"):  # whatever the application set: no gradient may raise
-                report = draw_report(understood, *_protected(numbers, understood))
+                made = _protected(numbers, understood)
+                begun = time.perf_counter()
+                report = draw_report(understood, *made)
+            if understood.query.name == "laplace":  # its sampler takes longer for larger noise, which would tell of it
+                _wait(begun, LAPLACE_SECONDS * (1 + understood.query.dim))
             return self._ledger.pay(understood.offer_id, digest, understood.query.cost, report)
         except (_Refused, Malformed, OtherOffer, BudgetSpent, LedgerError) as error:
             return Refusal(str(error))
@@ -186,19 +190,13 @@ def _protected(numbers: Callable[[Offer], Any], offer: Offer) -> tuple[np.ndarra
 
 
 def draw_report(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:
-    """Step 3: the bytes of one report. For `laplace` it takes a fixed time, or whole multiples of it.
-
-    Its sampler takes longer for larger noise (39 to 100 µs a number where this was written), which would say something about it.
-    """
-    begun, query = time.perf_counter(), offer.query
+    """Step 3: the bytes of one report."""
+    query = offer.query
     code = release(query.mechanism, vector, offer.public_seed)
     bit = None
     if query.score_nano_epsilon:
         bit = release_score(ScoreBit(epsilon=epsilon_of(query.score_nano_epsilon)), bool(success))
-    report = Report(offer_id=offer.offer_id, policy_version=offer.policy_version, code=code, score_bit=bit).encode(offer)
-    if query.name == "laplace":
-        _wait(begun, LAPLACE_SECONDS * (1 + query.dim))
-    return report
+    return Report(offer_id=offer.offer_id, policy_version=offer.policy_version, code=code, score_bit=bit).encode(offer)
 
 
 def _wait(begun: float, slot: float) -> None:

@@ -17,6 +17,11 @@ LARGEST_OFFER = 2**26
 """64 MiB: no offer is larger."""
 
 
+def public_seed(offer_id: int) -> bytes:
+    """The seed of an offer's public randomness: it depends on the offer's number alone."""
+    return b"pgc public 1" + offer_id.to_bytes(8, "little")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Offer:
     """One device, one submission."""
@@ -52,8 +57,8 @@ class Offer:
 
     @property
     def public_seed(self) -> bytes:
-        """Of which M, a code or a hyperplane is made: it depends on the offer's number alone."""
-        return b"pgc public 1" + self.offer_id.to_bytes(8, "little")
+        """Of which M, a code or a hyperplane is made."""
+        return public_seed(self.offer_id)
 
     @property
     def digest(self) -> bytes:
