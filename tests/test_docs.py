@@ -30,6 +30,11 @@ def test_the_page_on_adding_a_mechanism(tmp_path):
         assert expected in made.stdout
 
 
+def test_the_page_on_devices(tmp_path):
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / "devices.md").read_text(), re.DOTALL))
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+
+
 def test_every_name_in_the_documentation_exists():
     """`module:name` on the pages for reviewers can be imported."""
     found = set()

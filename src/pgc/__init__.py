@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pgc.experiments.runs import Run
     from pgc.experiments.scoring import compare, evaluate
     from pgc.experiments.training import train
-    from pgc.wire import Offer, Report
+    from pgc.wire import Offer, Query, Report
 
 __version__ = "0.1.0"
 
@@ -24,6 +24,7 @@ _LAZY = {
     "Device": "pgc.device",
     "Ledger": "pgc.device",
     "Offer": "pgc.wire",
+    "Query": "pgc.wire",
     "Refusal": "pgc.device",
     "Report": "pgc.wire",
     "PRESETS": "pgc.config",
@@ -44,6 +45,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "PRESETS", "BudgetSpent", "Device", "Ledger", "Offer", "PgcError", "Refusal", "Report", "Run", "TrainConfig", "compare",
-    "configure", "evaluate", "reproduce", "train",
+    "PRESETS", "BudgetSpent", "Device", "Ledger", "Offer", "PgcError", "Query", "Refusal", "Report", "Run", "TrainConfig",
+    "compare", "configure", "evaluate", "reproduce", "train",
 ]  # fmt: skip
