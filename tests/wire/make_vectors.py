@@ -1,6 +1,7 @@
 """Writes docs/wire-vectors.json anew: `python -m tests.wire.make_vectors`. Only when the format changes: reports are random."""
 
 import json
+import struct
 
 import numpy as np
 
@@ -18,9 +19,13 @@ CASES = (
     ("index, lifted", 3, 0.0, 1.0), ("index, lifted", 0, 0.0, 2.0), ("index, large", 0, 0.5, 5.0), ("index", 2, 0.0, 60.0),
 )  # fmt: skip
 ABOUT = (
-    "docs/wire.md explains the fields. `reports`: an offer, a report that answers it, and what an aggregator makes of both; "
-    "n is the report's dimension; `estimate` is e, or W e with a basis, to seven digits; bits are 0 and 1. "
-    "`refused`: bytes that no decoder may accept; a report stands with its offer."
+    "`reports`: an offer, a report that answers it, and what an aggregator makes of both. n is the report's "
+    "dimension, clip is C, size and nearest are as in the offer, score_nano_epsilon is the ε of the noisy boolean, "
+    "offer_number is hexadecimal, most significant digit first. N, c and mu are those of docs/wire.md (lifted: in n "
+    "+ 1); T is T(ε/d̂) for prs and prs-sign, T(ε) for duchi. code lists bits from bit 0; noisy_boolean is null if "
+    "it was not asked for; estimate is e, or W e with a basis, printed with seven digits, good to 1e-5; "
+    "first_public_words are given even where none are needed. `refused`: bytes that no decoder may accept; a report "
+    "stands with its offer."
 )
 
 
@@ -63,7 +68,9 @@ def row(number: int, kind: str, columns: int, score: float, epsilon: float) -> d
 
 def refused() -> list[dict]:
     offer, laplace = make_offer("prs", score_epsilon=0.5), make_offer("laplace", score_epsilon=0.5)
-    lifted = make_offer("index, lifted")
+    lifted, plain = make_offer("index, lifted"), make_offer("duchi")
+    wide = make_offer("prs", dim=30).encode()
+    duchi, index = make_offer("duchi").encode(), make_offer("index").encode()
     data, sent = offer.encode(), a_report(offer).encode(offer)
     numbers = a_report(laplace).encode(laplace)
     offers = {
@@ -75,7 +82,22 @@ def refused() -> list[dict]:
         "mechanism 6": data[:39] + b"\6" + data[40:],
         "a flag of another mechanism": data[:40] + b"\1" + data[41:],
         "no ε": data[:41] + bytes(8) + data[49:],
-        "d̂ = 24": data[:65] + b"\x18" + data[66:],
+        "d̂ = 7, n = 6": data[:65] + b"\x07" + data[66:],
+        "d̂ = 24, n = 30": wide[:65] + b"\x18" + wide[66:],
+        "mechanism 0": data[:39] + b"\0" + data[40:],
+        "alpha is 2": data[:23] + struct.pack("<d", 2.0) + data[31:],
+        "alpha is NaN": data[:23] + struct.pack("<d", float("nan")) + data[31:],
+        "it expires at 2⁶³": data[:13] + bytes(7) + b"\x80" + data[21:],
+        "C = 0": data[:57] + bytes(8) + data[65:],
+        "C is infinite": data[:57] + struct.pack("<d", float("inf")) + data[65:],
+        "ε_b above 10¹²": data[:49] + struct.pack("<Q", 10**12 + 1) + data[57:],
+        "duchi with C = 2": duchi[:57] + struct.pack("<d", 2.0) + duchi[65:],
+        "M = 1": index[:65] + struct.pack("<II", 1, 1) + index[73:],
+        "M = 65,537": index[:65] + struct.pack("<II", 65_537, 5) + index[73:],
+        "K = 0": index[:69] + bytes(4) + index[73:],
+        "K = M": index[:69] + struct.pack("<I", 256) + index[73:],
+        "d = 0": data[:31] + bytes(4) + data[35:],
+        "columns above d": data[:35] + struct.pack("<I", 7) + data[39:],
         "K without index": data[:69] + b"\1" + data[70:],
         "no episodes": data[:21] + bytes(2) + data[23:],
     }
@@ -88,6 +110,7 @@ def refused() -> list[dict]:
         "a bit that means nothing": (offer, sent[:-1] + b"\x10"),
         "number 100 of a code of 100": (lifted, a_report(lifted).encode(lifted)[:13] + b"\x64"),
         "an integer is −2³¹": (laplace, numbers[:13] + b"\0\0\0\x80" + numbers[17:]),
+        "a noisy boolean that was not asked for": (plain, a_report(plain).encode(plain)[:13] + b"\x02"),
         "the noisy boolean is 2": (laplace, numbers[:-1] + b"\2"),
     }
     made = [{"why": why, "offer": wrong.hex()} for why, wrong in offers.items()]
