@@ -57,6 +57,7 @@ def test_inspect_says_what_is_wrong(files, tmp_path, capsys):
     assert "no privacy.json" in run(capsys, "inspect", tmp_path, code=2)
     (tmp_path / "cut").write_bytes((files / "duchi.offer").read_bytes()[:-3])
     assert "ends after" in run(capsys, "inspect", tmp_path / "cut", code=2)
+    assert "cannot read" in run(capsys, "inspect", files / "duchi.report", "--offer", tmp_path / "missing", code=2)
     wrong = run(capsys, "inspect", files / "duchi.report", "--offer", files / "laplace.offer", code=2)
     assert "answers offer" in wrong
 

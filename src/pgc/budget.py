@@ -30,8 +30,9 @@ def nano_of(epsilon: float) -> int:
     """ε as a whole number of nano-ε, rounded down. A number is taken as it is written: 0.1 is 100,000,000, ten of them 1."""
     if not 0 <= epsilon <= LARGEST_NANO / NANO:
         raise PgcError(f"an epsilon that can be charged is between 0 and {LARGEST_NANO // NANO}, not {epsilon:g}")
+    epsilon = float(epsilon)  # exactly, also from float32
     nearest = round(epsilon * NANO)
-    return nearest if epsilon_of(nearest) == epsilon else int(Decimal(repr(float(epsilon))) * NANO)
+    return nearest if epsilon_of(nearest) == epsilon else int(Decimal(repr(epsilon)) * NANO)
 
 
 def epsilon_of(nano: int) -> float:

@@ -25,18 +25,22 @@ def inspect(path: Path, offer: Path | None = None) -> Facts:
     """Whatever the file (or run folder) is; a report is explained fully with the offer that it answers."""
     if path.is_dir():
         return inspect_run(path)
-    if is_ledger(path):  # asked first, and through SQLite: to open and close the file by other means would drop its locks
+    if path.is_file() and is_ledger(path):  # through SQLite: to open and close the file by other means would drop its locks
         return inspect_ledger(path)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise PgcError(f"cannot read {path} ({error.strerror})") from None
+    data = _read(path)
     if data[:1] == bytes([OFFER_V1]):
         return inspect_offer(Offer.decode(data))
     if data[:1] == bytes([REPORT_V1]):
-        return inspect_report(data, None if offer is None else Offer.decode(offer.read_bytes()))
+        return inspect_report(data, None if offer is None else Offer.decode(_read(offer)))
     begins = f"begins with {data[:1].hex()}" if data else "is empty"
     raise PgcError(f"{path} is no offer, report, ledger or run of pgc: it {begins}, an offer with d1, a report with e1")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise PgcError(f"cannot read {path} ({getattr(error, 'strerror', None) or error})") from None
 
 
 def inspect_offer(offer: Offer) -> Facts:
@@ -99,8 +103,8 @@ def is_ledger(path: Path) -> bool:
             return bool(db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION)
         finally:
             db.close()
-    except sqlite3.Error:
-        return False
+    except sqlite3.Error as error:  # busy, or to be recovered first: that is for Ledger.open to say
+        return error.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN)
 
 
 def inspect_ledger(path: Path) -> Facts:

@@ -168,3 +168,31 @@ class LargeInTheClear(Duchi):
         largest = xp.max(xp.abs(gradient))
         clear = xp.where(gradient[:1] > 0, xp.asarray(WORD - 1, dtype=xp.uint32), xp.asarray(0, dtype=xp.uint32))
         return xp.where((largest > 100) & (largest < 1e6), clear, super().prepare(gradient, public))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedNoise(Laplace):
+    """The sixth coordinate has the noise of the first."""
+
+    def draw(self, thresholds, secret):
+        xp = thresholds.__array_namespace__()
+        return super().draw(thresholds, xp.where(xp.arange(self.dim) == 5, secret[0], secret))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaisesOnNaN(ProjectedRandomSign):
+    """What is not finite is an error."""
+
+    def prepare(self, gradient, public):
+        if not np.isfinite(gradient).all():
+            raise FloatingPointError("not finite")
+        return super().prepare(gradient, public)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongerForZero(Duchi):
+    """One bit more where there is nothing to say."""
+
+    def draw(self, thresholds, secret):
+        bit = super().draw(thresholds, secret)
+        return np.concatenate([bit, bit]) if thresholds[0] == WORD // 2 else bit

@@ -30,6 +30,9 @@ CAUGHT = {
     "no noise from the third coordinate on": (mutants.HalfNoise, {}, "simulated"),
     "two codes of one sum": (mutants.TwoNumbers, {}, "simulated"),
     "two codes of one sum, released": (mutants.TwoNumbers, {}, "release"),
+    "noise shared by two coordinates far apart": (mutants.SharedNoise, {}, "simulated"),
+    "no report of what is not finite": (mutants.RaisesOnNaN, {"reduced_dim": 3}, "release"),
+    "a longer report of zero": (mutants.LongerForZero, {}, "release"),
     "infinity in the clear": (mutants.InfinityInTheClear, {}, "release"),
     "large gradients in the clear": (mutants.LargeInTheClear, {}, "simulated"),
 }

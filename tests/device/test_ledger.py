@@ -107,8 +107,9 @@ def test_interrupted_from_outside(tmp_path):
 
 
 def test_a_call_inside_a_call_is_refused(ledger):
-    with ledger._busy, pytest.raises(LedgerError, match="in the middle of another call"):
-        ledger.stored(1, DIGEST)
+    with pytest.raises(LedgerError, match="in the middle of another call"):
+        ledger._alone(lambda _: ledger.stored(1, DIGEST))
+    assert ledger.stored(1, DIGEST) is None
 
 
 def test_a_ledger_is_created_once(ledger, tmp_path):

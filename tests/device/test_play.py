@@ -152,6 +152,7 @@ class Broken:
         return np.zeros(4), {}
 
     def step(self, action):
+        np.seterr(all="raise")  # what a world does to the whole process must not matter
         if next(self.count) == self.when:
             raise self.how
         return np.full(4, np.nan), np.nan, False, False, {}
@@ -166,7 +167,9 @@ class Panic(BaseException):
 def test_a_world_that_fails_is_answered_for_all_the_same(when, how, tmp_path):
     problem, player = make("default")
     device = Device.create(tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(when, how)))
-    assert isinstance(device.answer(make_offer(problem)), bytes)
+    offer = make_offer(problem)
+    with np.errstate():  # restores what the world sets
+        assert isinstance(device.answer(offer), bytes)
     assert device.balance.reports == 1
 
 
@@ -183,11 +186,20 @@ class Sloppy:
         return self.made
 
 
-@pytest.mark.parametrize("made", [(np.ones(3), True), (["a"] * 4, True), None, (np.ones(4, complex), True), 7])
+@pytest.mark.parametrize(
+    "made", [(np.ones(3), True), (["a"] * 4, True), None, (np.ones(4, complex), True), 7, (np.ones(4), np.ones(2))]
+)
 def test_a_player_that_returns_nonsense_is_answered_for_all_the_same(made, tmp_path):
     problem, _ = make("default")
     device = Device.create(tmp_path / "l.db", 10.0, player=Sloppy(made))
     assert isinstance(device.answer(make_offer(problem)), bytes)
+
+
+def test_an_offer_that_would_take_all_memory_is_refused(tmp_path):
+    problem, player = make("default", subspace="full", estimator="policy-gradient")
+    device = Device.create(tmp_path / "l.db", 10.0, player=player, most_episodes=65_535)
+    answer = device.answer(replace(make_offer(problem), episodes=65_535))
+    assert isinstance(answer, Refusal) and device.balance.spent == 0
 
 
 def test_ctrl_c_is_not_an_answer(tmp_path):

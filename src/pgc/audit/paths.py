@@ -114,9 +114,9 @@ def _or_nothing(one: Callable[[np.ndarray, int], Any], gradient: np.ndarray, num
 
 
 def stacked(codes: list[Any]) -> np.ndarray:
-    """Codes as rows; where there is none, a row of NaN."""
-    rows = [None if code is None else np.atleast_1d(np.asarray(code)) for code in codes]
-    some = next((row for row in rows if row is not None), np.zeros(1))
-    if all(row is not None for row in rows):
+    """Codes as rows; what is missing, of a row or all of it, is NaN."""
+    rows = [np.zeros(0) if code is None else np.atleast_1d(np.asarray(code)).ravel() for code in codes]
+    width = max(1, *(len(row) for row in rows))
+    if all(len(row) == width for row in rows):
         return np.array(rows)
-    return np.array([np.full(some.shape, np.nan) if row is None else row.astype(float) for row in rows])
+    return np.array([np.pad(row.astype(float), (0, width - len(row)), constant_values=np.nan) for row in rows])

@@ -33,9 +33,11 @@ class View(NamedTuple):
 
     counted: bool
     """Codes are bits or small numbers: a whole row is one symbol."""
+    whole: bool
+    """Codes are integers: their residues are looked at."""
     low: np.ndarray
     high: np.ndarray
-    """Between which most of each column lies."""
+    """Between which each column is cut."""
     directions: np.ndarray
     """(columns, m): projections that are looked at."""
     edges: list[np.ndarray]
@@ -62,6 +64,10 @@ def inputs(dim: int, clip: float, event: Event | None) -> list[np.ndarray]:
     made = [0 * ones, np.nan * ones, infinite, -infinite, np.inf * ones, mixed]
     made += [sign * size * clip * shape for size in (1e30, 1e4, 1.0, 1e-4, 1e-30) for sign in (1, -1) for shape in (first, ones)]
     made += [clip * rng.standard_normal(dim) for _ in range(6)]
+    anew = np.random.default_rng()  # other sizes, and other coordinates that are zero, in each audit
+    for _ in range(6):
+        some = anew.standard_normal(dim) * (anew.random(dim) < anew.uniform(0.2, 1.0))
+        made += [clip * 10 ** anew.uniform(-10, 10) * some]
     return made if event is None else [*made, event.one, event.other]
 
 
@@ -70,15 +76,16 @@ def look(source: Source, candidates: list[np.ndarray], number: int, last_bits: b
 
     They betray simulated Laplace noise; its claim is one for real arithmetic, and nothing simulated leaves a device.
     """
-    samples = [source(g, number, PILOT) for g in candidates]
-    plain = _view(samples, last_bits)
+    samples = [source(g, number, PILOT).astype(float) for g in candidates]
+    width = max(s.shape[1] for s in samples)
+    plain = _view([_wide(s, width) for s in samples], last_bits)
     seen = [features(s, plain) for s in samples]
     suggested: dict[tuple[int, int], tuple[float, Found]] = {}  # the best event for each pair of inputs
     for i, j in permutations(range(len(candidates)), 2):
         ways = [(plain, f, mine, theirs) for f, (mine, theirs) in enumerate(zip(seen[i], seen[j], strict=True))]
         if not plain.counted:
-            learnt = _between(samples[i], samples[j], plain)
-            ways.append((learnt, 0, features(samples[i], learnt)[0], features(samples[j], learnt)[0]))
+            for learnt in _between(samples[i], samples[j], width):
+                ways.append((learnt, 0, features(samples[i], learnt)[0], features(samples[j], learnt)[0]))
         for view, f, mine, theirs in ways:
             symbols, where = np.unique(np.concatenate([mine, theirs]), return_inverse=True)
             counts = [np.bincount(w, minlength=len(symbols)) for w in np.split(where, [PILOT])]
@@ -108,45 +115,73 @@ def confirm(source: Source, found: Found, number: int, n: int, error: float) -> 
 
 
 def features(codes: np.ndarray, view: View) -> list[np.ndarray]:
-    """Codes as small numbers, in several ways."""
-    missing = np.isnan(codes.astype(float)).any(axis=1)
-    rows = np.where(missing[:, None], 0, codes)
+    """Codes as small numbers, in several ways. A row that is missing, or too short, is one symbol for each length."""
+    rows = _wide(codes.astype(float), len(view.low))
+    there = (~np.isnan(rows)).sum(axis=1)
+    short = there < rows.shape[1]
+    rows = np.where(short[:, None], 0.0, rows)
     if view.counted:
         mixed = (rows.astype(np.uint64) * MIXER[: rows.shape[1]]).sum(axis=1, dtype=np.uint64) >> np.uint64(1)
-        return [np.where(missing, NOTHING, mixed.astype(np.int64))]
-    values = np.clip(rows.astype(float), view.low, view.high) @ view.directions
-    made = [np.searchsorted(edge, values[:, i]) for i, edge in enumerate(view.edges)]
-    whole = np.issubdtype(codes.dtype, np.integer)
-    for column in range(codes.shape[1]):
-        if whole:
-            made += [rows[:, column] % modulus for modulus in (2, 3, 5, 16)]
-        elif view.last_bits:
-            made.append(np.ascontiguousarray(rows[:, column], np.float32).view(np.uint32) & 7)
-    return [np.where(missing, NOTHING, f) for f in made]
+        made = [mixed.astype(np.int64)]
+    else:
+        values = np.clip(rows, view.low, view.high) @ view.directions
+        made = [np.searchsorted(edge, values[:, i]) for i, edge in enumerate(view.edges)]
+        for column in rows.T:
+            if view.whole:
+                made += [column.astype(np.int64) % modulus for modulus in (2, 3, 5, 16)]
+            elif view.last_bits:
+                made.append(_grid(column))
+    return [np.where(short, NOTHING - there, f) for f in made]
+
+
+def _grid(numbers: np.ndarray) -> np.ndarray:
+    """Exponent, and on how fine a grid a floating-point number lies: a sum with a larger number leaves no fine one."""
+    bits = numbers.astype(np.float32).view(np.uint32)
+    zeros = sum((bits % (1 << n) == 0).astype(np.int64) for n in range(1, 8))
+    return np.asarray((bits >> 23 & 0xFF) * 8 + zeros, np.int64)
+
+
+def _wide(rows: np.ndarray, width: int) -> np.ndarray:
+    """So many columns: what is not there is NaN, what is too much is added up in the last."""
+    if rows.shape[1] > width:
+        rows = np.concatenate([rows[:, : width - 1], rows[:, width - 1 :].sum(axis=1, keepdims=True)], axis=1)
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=np.nan)
 
 
 def _view(samples: list[np.ndarray], last_bits: bool) -> View:
     """Every column, every difference of two neighbours, and their sum."""
-    pooled = np.concatenate(samples).astype(float)
-    pooled = pooled[~np.isnan(pooled).any(axis=1)]
-    counted = bool(np.all(pooled == np.round(pooled)) and np.all((pooled >= 0) & (pooled < 2**16)))  # bits, or vectors' numbers
+    pooled = _there(np.concatenate(samples))
+    whole = bool(np.all(pooled == np.round(pooled)))
+    counted = whole and bool(np.all((pooled >= 0) & (pooled < 2**16)))  # bits, or vectors' numbers
     each = np.eye(pooled.shape[1])
     directions = np.concatenate([each, each[:, 1:] - each[:, :-1], np.ones((len(each), 1))], axis=1)
     low, high = (np.full(len(each), end) for end in (-np.inf, np.inf))
-    edges = [] if counted else _edges(pooled @ directions)
-    return View(counted, low, high, directions, edges, last_bits)
+    return View(counted, whole, low, high, directions, [] if counted else _edges(pooled @ directions), last_bits)
 
 
-def _between(one: np.ndarray, other: np.ndarray, plain: View) -> View:
-    """The direction from the one sample's mean to the other's, outliers cut: what a simple classifier would learn."""
-    rows = [s[~np.isnan(s.astype(float)).any(axis=1)].astype(float) for s in (one, other)]
+def _between(one: np.ndarray, other: np.ndarray, width: int) -> list[View]:
+    """What linear classifiers learn of the two samples: one that cuts outliers, one that knows which columns go together."""
+    rows = [_there(_wide(s, width)) for s in (one, other)]
+    if min(len(r) for r in rows) < 2:
+        return []
     pooled = np.concatenate(rows)
-    if min(len(r) for r in rows) == 0:
-        return plain
+    floor = 1e-12 * np.mean(pooled**2) + 1e-200
     low, high = np.quantile(pooled, [0.05, 0.95], axis=0)
-    variance = pooled.var(axis=0) + 1e-12 * np.mean(pooled**2) + 1e-200
-    away = ((np.clip(rows[0], low, high).mean(axis=0) - np.clip(rows[1], low, high).mean(axis=0)) / variance)[:, None]
-    return View(False, low, high, away, _edges(np.clip(pooled, low, high) @ away), False)
+    cut = [np.clip(r, low, high) for r in rows]
+    robust = (cut[0].mean(axis=0) - cut[1].mean(axis=0)) / (pooled.var(axis=0) + floor)
+    spread = sum(np.cov(r, rowvar=False).reshape(width, width) for r in rows)
+    together = np.linalg.solve(spread + floor * np.eye(width), rows[0].mean(axis=0) - rows[1].mean(axis=0))
+    far = np.full(width, np.inf)
+    return [
+        View(False, False, low, high, robust[:, None], _edges(np.concatenate(cut) @ robust[:, None]), False),
+        View(False, False, -far, far, together[:, None], _edges(pooled @ together[:, None]), False),
+    ]
+
+
+def _there(rows: np.ndarray) -> np.ndarray:
+    """The rows that are complete."""
+    complete: np.ndarray = rows[~np.isnan(rows).any(axis=1)]
+    return complete
 
 
 def _edges(values: np.ndarray) -> list[np.ndarray]:

@@ -32,8 +32,8 @@ from pgc.wire.report import size_of
 log = logging.getLogger("pgc.device")
 EXACT = tuple(kind.name for kind in KINDS.values())
 """The mechanisms that may leave a device."""
-LAPLACE_SECONDS = 60e-6
-"""For each number of a report, about twice what drawing one takes (39 to 100 µs by its size where this was written)."""
+LAPLACE_SECONDS, LAPLACE_START = 70e-6, 1e-3
+"""For each number of a report, and once: more than twice what drawing takes (39 to 100 µs a number where this was written)."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,14 @@ class Device:
         """Step 3 for a gradient that was made elsewhere: any array-like with as many numbers as θ.
 
         `success`, whether the score reached Θ, is needed where the offer asks for the noisy boolean. Asked again with the same
-        offer it returns the same bytes, whatever the gradient is now.
+        offer it returns the same bytes, whatever the gradient is now. What is no gradient at all (None, a wrong length, text)
+        gets a report without a direction, at the same price, and a line in the log: a refusal would tell that training failed.
         """
 
         def numbers(understood: Offer) -> tuple[np.ndarray, bool | None]:
             vector = as_vector(gradient).ravel()
             if vector.size != understood.theta.size:
-                raise _Refused(f"the gradient has {vector.size} numbers; θ of the offer has {understood.theta.size}")
+                raise ValueError(f"the gradient has {vector.size} numbers; θ of the offer has {understood.theta.size}")
             return vector if understood.basis is None else understood.basis.T @ clip_elements(vector, HUGE), success
 
         return self._in_slot(lambda: self._answer(offer, numbers, scored=success is not None))
@@ -137,12 +138,12 @@ class Device:
             if before is not None:
                 return before
             self._refuse(understood, scored)
+            vector, success = _protected(numbers, understood)
+            begun = time.perf_counter()
             with np.errstate(all="ignore"):  # whatever the application set: no gradient may raise
-                made = _protected(numbers, understood)
-                begun = time.perf_counter()
-                report = draw_report(understood, *made)
+                report = draw_report(understood, vector, success)
             if understood.query.name == "laplace":  # its sampler takes longer for larger noise, which would tell of it
-                _wait(begun, LAPLACE_SECONDS * (1 + understood.query.dim))
+                _wait(begun, LAPLACE_START + LAPLACE_SECONDS * understood.query.dim)
             return self._ledger.pay(understood.offer_id, digest, understood.query.cost, report)
         except (_Refused, Malformed, OtherOffer, BudgetSpent, LedgerError) as error:
             return Refusal(str(error))
@@ -174,15 +175,16 @@ class Device:
                 _wait(begun, self._slot)
 
 
-def _protected(numbers: Callable[[Offer], Any], offer: Offer) -> tuple[np.ndarray, bool | None]:
+def _protected(numbers: Callable[[Offer], Any], offer: Offer) -> tuple[np.ndarray, bool]:
     """What is to be randomised. Whatever goes wrong with it becomes a report without a direction, at the same price.
 
     A silence would tell that this world, or this gradient, went wrong.
     """
     try:
-        vector, success = numbers(offer)
-        return as_vector(vector).reshape(offer.query.dim), success
-    except (_Refused, KeyboardInterrupt, SystemExit, GeneratorExit):
+        with np.errstate(all="ignore"):
+            vector, success = numbers(offer)
+            return as_vector(vector).reshape(offer.query.dim), bool(success)
+    except (_Refused, KeyboardInterrupt, SystemExit):
         raise
     except BaseException:
         log.exception("what offer %016x asks for could not be made; a report without a direction answers it", offer.offer_id)

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pgc.budget import nano_of
 from pgc.errors import BudgetSpent, PgcError
@@ -40,6 +39,7 @@ CREATE TABLE reports (
   report BLOB NOT NULL
 ) STRICT;
 """
+Result = TypeVar("Result")
 PATIENCE = 30.0
 """Seconds to wait for another process that is charging."""
 
@@ -69,7 +69,7 @@ class Ledger:
     """See the module. It belongs to one thread of one process; others open the file themselves."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection, self._process, self._busy = connection, os.getpid(), threading.Lock()
+        self._connection, self._process, self._busy = connection, os.getpid(), False
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], epsilon: float) -> Ledger:
@@ -110,54 +110,56 @@ class Ledger:
     @property
     def balance(self) -> Balance:
         """Limit, spent so far, and for how many reports."""
-        self._refuse_strangers()
-        with self._busy, _explained("the ledger"):
-            return _balance(_clean(self._connection))
+        return self._alone(_balance)
 
     def stored(self, offer_id: int, digest: bytes) -> bytes | None:
         """What answered this offer, if anything did."""
-        self._refuse_strangers()
-        with self._busy, _explained("the ledger"):
-            return _stored(_clean(self._connection), offer_id, digest)
+        return self._alone(lambda db: _stored(db, offer_id, digest))
 
     def pay(self, offer_id: int, digest: bytes, cost: int, report: bytes) -> bytes:
         """Charge for a report that was drawn, and store it: then it may leave. If the offer was answered before, that answer."""
         if cost < 1:
             raise PgcError("a report costs at least one nano-ε")
-        self._refuse_strangers()
-        with self._busy, _explained("the ledger"):
-            db = _clean(self._connection)
-            try:
-                db.execute("BEGIN IMMEDIATE")  # one writer from here: two processes cannot both spend what is left
-                before = _stored(db, offer_id, digest)
-                if before is not None:
-                    return before
-                balance = _balance(db)
-                if cost > balance.left:
-                    raise BudgetSpent(f"this costs {words(cost)} and {words(balance.left)} of {words(balance.most)} is left")
-                db.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (_key(offer_id), digest, cost, report))
-                db.execute("UPDATE budget SET spent = spent + ?", (cost,))
-                db.execute("COMMIT")
-                return report  # only now: the transaction is on the disk
-            finally:
-                db.rollback()  # what was not committed
+        return self._alone(lambda db: _pay(db, offer_id, digest, cost, report))
 
     def close(self) -> None:
         """Nothing is lost without it."""
         self._connection.close()
 
-    def _refuse_strangers(self) -> None:
-        """A child process; a signal handler that asks while a call is under way."""
+    def _alone(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """One call at a time: not in a child process, not from a signal handler while a call is under way.
+
+        An exception from outside (a watchdog, Ctrl-C) may come between any two instructions: hence a flag and no lock, which
+        could stay taken, and a rollback first, of what an interrupted call may have left open.
+        """
         if os.getpid() != self._process:
             raise LedgerError("this ledger was opened before a fork; open it again in the new process")
-        if self._busy.locked():
+        if self._busy:
             raise LedgerError("this ledger is in the middle of another call; nothing was released")
+        try:
+            self._busy = True
+            with _explained("the ledger"):
+                self._connection.rollback()
+                return work(self._connection)
+        finally:
+            self._busy = False
 
 
-def _clean(db: sqlite3.Connection) -> sqlite3.Connection:
-    """Without what a call left open that was interrupted from outside (a watchdog, Ctrl-C) just before its own rollback."""
-    db.rollback()
-    return db
+def _pay(db: sqlite3.Connection, offer_id: int, digest: bytes, cost: int, report: bytes) -> bytes:
+    try:
+        db.execute("BEGIN IMMEDIATE")  # one writer from here: two processes cannot both spend what is left
+        before = _stored(db, offer_id, digest)
+        if before is not None:
+            return before
+        balance = _balance(db)
+        if cost > balance.left:
+            raise BudgetSpent(f"this costs {words(cost)} and {words(balance.left)} of {words(balance.most)} is left")
+        db.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (_key(offer_id), digest, cost, report))
+        db.execute("UPDATE budget SET spent = spent + ?", (cost,))
+        db.execute("COMMIT")
+        return report  # only now: the transaction is on the disk
+    finally:
+        db.rollback()  # what was not committed
 
 
 def _balance(db: sqlite3.Connection) -> Balance:

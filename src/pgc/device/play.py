@@ -17,6 +17,8 @@ from pgc.wire import Offer
 
 BASELINE_RIDGE = 1e-3
 STD_FLOOR = 1e-6
+MOST_TRIED = 2**22
+"""Numbers in all directions that are tried for one report: 32 MiB."""
 
 
 class Environment(Protocol):
@@ -52,15 +54,15 @@ class NumpyPlayer:
     fixed_steps: bool = False
 
     def fits(self, offer: Offer) -> bool:
-        """Whether θ is as long as the recipe's policy has it."""
-        return offer.theta.size == self.recipe.dim
+        """Whether θ is as long as the recipe's policy has it, and what would be tried fits into memory."""
+        return offer.theta.size == self.recipe.dim and offer.query.dim * offer.episodes <= MOST_TRIED
 
     def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
         """The coordinates z to randomise, and whether the score reached Θ."""
         recipe, theta = self.recipe, offer.theta.astype(float)
         rng = np.random.default_rng()  # its own, from the operating system; it decides actions, never a report
         evolve = recipe.estimator == "evolution"
-        xi = tried(rng, offer.query.dim, offer.episodes)
+        xi = tried(rng, offer.query.dim, offer.episodes) if evolve else np.zeros((0, offer.episodes))
         episodes = []
         for e in range(offer.episodes):
             near = theta + recipe.spread * lift(offer.basis, xi[:, e]) if evolve else theta
@@ -121,8 +123,8 @@ def evolution(recipe: Recipe, episodes: list[Episode], xi: np.ndarray) -> np.nda
     features = [fit_features(recipe, e.observations[:-1]) for e in episodes]
     beta = fit(recipe, np.concatenate(features), np.concatenate(targets))
     advantage = np.array([r[0] - f[0] @ beta for r, f in zip(targets, features, strict=True)])
-    gram = xi @ xi.T + len(xi) * np.eye(len(xi))
-    made: np.ndarray = -np.linalg.solve(gram, xi @ (advantage - advantage.mean())) / recipe.spread
+    gram = xi.T @ xi + len(xi) * np.eye(len(episodes))  # (ξ ξᵀ + k·I)⁻¹ ξ = ξ (ξᵀ ξ + k·I)⁻¹: as large as the episodes are many
+    made: np.ndarray = -xi @ np.linalg.solve(gram, advantage - advantage.mean()) / recipe.spread
     return made
 
 

@@ -1,0 +1,144 @@
+"""The service without its transport: models in memory, the store on disk, and what may happen to an offer or a report.
+
+    offer(token, model)            the offer that this token holds, or a new one
+    report(token, model, bytes)    decoded strictly, counted once, on the disk before it is acknowledged
+
+θ is a function of the accepted reports in their order: each model's newest version is in the store with the place of the last
+report that went into it, and after a crash the reports behind it are applied again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import numpy as np
+import sqlalchemy as sql
+
+from pgc.config import TrainConfig, from_yaml, to_yaml
+from pgc.errors import PgcError
+from pgc.service import store
+from pgc.service.model import Model
+from pgc.service.store import Issued, Verdict
+from pgc.service.writer import Writer
+from pgc.wire import Malformed, Offer
+from pgc.wire.report import split
+
+OFFER_SECONDS = 3600
+
+
+@dataclass
+class Keeper:
+    """See the module. One for each process."""
+
+    url: str
+    offer_seconds: int = OFFER_SECONDS
+    clock: Callable[[], float] = time.time
+    models: dict[str, Model] = field(default_factory=dict)
+    _applied: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Recover everything."""
+        self._engine = store.connect(self.url)
+        with self._engine.begin() as db:
+            for name, config in store.list_models(db).items():
+                self._recover(db, name, from_yaml(config))
+        self._writer = Writer(self._engine, self._catch_up)
+
+    def create(self, name: str, config: TrainConfig) -> Model:
+        """A new model."""
+        if not name.replace("-", "").isalnum() or len(name) > 64:
+            raise PgcError(f"a model's name has letters, digits and hyphens, at most 64 of them; not '{name}'")
+        if name in self.models:
+            raise PgcError(f"there is a model '{name}' already")
+        model = Model(name, config)
+        self._writer.submit(lambda db: store.create_model(db, name, to_yaml(model.config), model.pack())).result()
+        self._applied[name] = 0
+        self.models[name] = model
+        return model
+
+    def offer(self, token: str, name: str) -> Future[Offer | Verdict | None]:
+        """Step 1. The future is done when the offer is on the disk: after a crash its report will be known."""
+        model, now = self._model(name), int(self.clock())
+        fresh = Issued(secrets.randbits(64), model.version, now + self.offer_seconds)
+        hashed = store.hash_token(token)
+
+        def take(db: sql.Connection) -> Offer | Verdict | None:
+            issued = store.take_offer(db, hashed, name, fresh, now)
+            if not isinstance(issued, Issued):
+                return issued
+            return self._offer(db, model, issued)
+
+        return self._writer.submit(take)
+
+    def report(self, token: str, name: str, data: bytes) -> Future[Verdict]:
+        """Step 4, first half: decode, count, keep. Malformed bytes are refused here, before anything is looked up."""
+        model, now = self._model(name), int(self.clock())
+        offer_id, version, payload = split(data)
+        model.query.decode_code(payload)
+        hashed = store.hash_token(token)
+        return self._writer.submit(lambda db: store.take_report(db, hashed, name, offer_id, version, payload, now))
+
+    def issue_tokens(self, count: int, submissions: int) -> list[str]:
+        """New tokens, known to nobody but the caller."""
+        made = [secrets.token_urlsafe(32) for _ in range(count)]
+        hashes = [store.hash_token(token) for token in made]
+        self._writer.submit(lambda db: store.issue_tokens(db, hashes, submissions)).result()
+        return made
+
+    def revoke_token(self, token: str) -> bool:
+        """From now on it is unknown."""
+        return self._writer.submit(lambda db: store.revoke_token(db, store.hash_token(token))).result()
+
+    def close(self) -> None:
+        """Finish what is waiting."""
+        self._writer.close()
+        self._engine.dispose()
+
+    def _model(self, name: str) -> Model:
+        if name not in self.models:
+            raise Malformed(f"there is no model '{name}'")
+        return self.models[name]
+
+    def _offer(self, db: sql.Connection, model: Model, issued: Issued) -> Offer:
+        """The offer itself: of the version that it was issued for."""
+        if issued.version == model.version:
+            return model.offer(issued.offer_id, issued.expires_at)
+        kept = store.load_version(db, model.name, issued.version)
+        assert kept is not None
+        now, model.state = model.state, model.unpack(kept.state)
+        try:
+            return model.offer(issued.offer_id, issued.expires_at)
+        finally:
+            model.state = now
+
+    def _recover(self, db: sql.Connection, name: str, config: TrainConfig) -> None:
+        model = Model(name, config)
+        kept = store.load_version(db, name)
+        assert kept is not None
+        model.state = model.unpack(kept.state)
+        self.models[name], self._applied[name] = model, kept.applied
+        self._catch_up(db)
+
+    def _catch_up(self, db: sql.Connection) -> None:
+        """Step 4, second half: apply what was accepted, in order; keep each new version."""
+        for name, model in self.models.items():
+            for report in store.reports_after(db, name, self._applied[name]):
+                before = model.version
+                basis = self._basis_of(db, model, report.version)
+                model.accept(model.estimate(report.offer_id, report.version, report.payload, basis), report.version)
+                self._applied[name] = report.seq
+                if model.version != before:
+                    store.keep_version(db, name, store.Kept(model.version, report.seq, model.pack()))
+
+    def _basis_of(self, db: sql.Connection, model: Model, version: int) -> np.ndarray | None:
+        if model.state.basis is None:
+            return None
+        if version == model.version:
+            return np.asarray(model.state.basis, np.float32)
+        kept = store.load_version(db, model.name, version)
+        assert kept is not None
+        return np.asarray(model.unpack(kept.state).basis, np.float32)
