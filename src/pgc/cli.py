@@ -18,8 +18,14 @@ COMMANDS: dict[str, str] = {
     "inspect": "what exactly is in this offer, report, ledger or run, in words",
     "audit": "try to break a mechanism's claim: a lower bound on ε from samples; exits 1 on a violation",
     "account": "what T submissions cost, basic and tight; amplification by shuffling",
+    "serve": "the aggregator as a service for real devices",
+    "tokens": "which devices may report to it",
+    "join": "a device: world, gradient, randomiser and ledger, against a service",
     "bench": "throughput beside plain PyTorch and NumPy loops, in one run",
 }
+MODULES = dict.fromkeys(("inspect", "audit", "account"), "pgc.privacy_commands") | dict.fromkeys(
+    ("serve", "tokens", "join"), "pgc.service_commands"
+)
 CONTENTS = """\
 pgc: Private Gradient Collection, locally private distributed reinforcement learning
 
@@ -62,8 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(verb: str, given: list[str]) -> int:
     if verb not in COMMANDS:
         raise PgcError(f"unknown command '{verb}'; choose one of: {', '.join(COMMANDS)} (pgc --help)")
-    module = "pgc.privacy_commands" if verb in ("inspect", "audit", "account") else "pgc.commands"
-    code: int = getattr(require(module, "train"), verb)(given)
+    code: int = getattr(require(MODULES.get(verb, "pgc.commands"), "train"), verb)(given)
     return code
 
 

@@ -82,6 +82,10 @@ class Keeper:
         hashed = store.hash_token(token)
         return self._writer.submit(lambda db: store.take_report(db, hashed, name, offer_id, version, payload, now))
 
+    def ping(self) -> Future[None]:
+        """Done when the store can be written."""
+        return self._writer.submit(lambda db: None)
+
     def issue_tokens(self, count: int, submissions: int) -> list[str]:
         """New tokens, known to nobody but the caller."""
         made = [secrets.token_urlsafe(32) for _ in range(count)]

@@ -14,7 +14,6 @@ from pgc.agent import initial_theta
 from pgc.aggregator import AggregatorState
 from pgc.config import TrainConfig
 from pgc.device.recipe import Recipe
-from pgc.policies import exploration
 from pgc.problem import Problem, build
 from pgc.randomness import trial_seed
 from pgc.wire import Offer, Query, Report
@@ -59,14 +58,14 @@ class Model:
     def offer(self, offer_id: int, expires_at: int) -> Offer:
         """Step 1: θ of now, for one device."""
         training = self.problem.training
-        alpha = exploration.alpha(jnp.asarray(self.received), training.alpha_start, training.alpha_decay)
+        alpha = max(0.0, training.alpha_start - self.received / training.alpha_decay)  # `exploration.alpha`
         return Offer(
             offer_id=offer_id,
             policy_version=self.version,
             expires_at=expires_at,
             query=self.query,
             episodes=training.episodes,
-            alpha=float(alpha),
+            alpha=alpha,
             theta=np.asarray(self.state.theta, np.float32),
             basis=None if self.state.basis is None else np.asarray(self.state.basis, np.float32),
         )
@@ -81,6 +80,11 @@ class Model:
         theta = np.zeros(self.problem.training.policy.dim, np.float32)
         offer = Offer(offer_id=offer_id, policy_version=version, query=self.query, theta=theta, basis=basis)
         return Report(offer_id=offer_id, policy_version=version, code=code, score_bit=score_bit).vector(offer)
+
+    def policies(self) -> bytes:
+        """θ and the averaged policy, as a run's policy.safetensors has them."""
+        made: bytes = save({"theta": np.asarray(self.state.theta), "averaged": np.asarray(self.state.average)})
+        return made
 
     def pack(self) -> bytes:
         """The whole state, for the store: θ, buffer, optimiser, versions, averages, to the bit."""

@@ -1,0 +1,157 @@
+"""What devices and the public see, over HTTP. Binary bodies (docs/wire.md), versioned paths, a reason with every refusal.
+
+| | |
+|---|---|
+| `POST /v1/models/M/offers`, with a token | 200 an offer; 401, 404; 410 the token's reports are used up |
+| `POST /v1/models/M/reports`, with a token | 200 accepted, or accepted before; 400, 401, 404, 409, 410, 413 |
+| `GET /v1/models`, `/v1/models/M`, `/v1/models/M/policy` | what is public: names, settings, progress, θ |
+| `GET /health`, `/ready` | whether it lives; whether it can write |
+
+When more is waiting than can be written soon, the answer is 429 with Retry-After.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+
+from pgc import __version__
+from pgc.config import to_yaml
+from pgc.errors import PgcError
+from pgc.service.keeper import Keeper
+from pgc.service.store import Verdict
+from pgc.service.writer import Busy
+from pgc.wire import Malformed, Offer
+from pgc.wire.report import HEAD_SIZE
+
+STATUS = {
+    Verdict.ACCEPTED: 200,
+    Verdict.DUPLICATE: 200,
+    Verdict.UNKNOWN_TOKEN: 401,
+    Verdict.UNKNOWN_OFFER: 404,
+    Verdict.CONFLICT: 409,
+    Verdict.LATE: 410,
+}
+BINARY = "application/octet-stream"
+
+
+def make_app(keeper: Keeper) -> FastAPI:
+    """The application of one keeper."""
+    app = FastAPI(title="pgc aggregator", version=__version__, docs_url="/docs", redoc_url=None)
+    app.middleware("http")(_explain)
+
+    @app.post("/v1/models/{model}/offers", response_class=Response)
+    async def offer(model: str, request: Request) -> Response:
+        """An offer for one report: the one that this token holds, or a new one."""
+        token = _token(request)
+        made = await _wait(keeper.offer(token, _known(keeper, model)))
+        if isinstance(made, Offer):
+            return Response(made.encode(), media_type=BINARY)
+        return _said(410, "this token's reports are used up") if made is None else _said(STATUS[made], made.value)
+
+    @app.post("/v1/models/{model}/reports", response_class=Response)
+    async def report(model: str, request: Request) -> Response:
+        """A report. It is on the disk when this answers; sent again, it is acknowledged again and counted once."""
+        token, name = _token(request), _known(keeper, model)
+        data = await _body(request, HEAD_SIZE + keeper.models[name].query.payload_size)
+        verdict = await _wait(keeper.report(token, name, data))
+        return _said(STATUS[verdict], verdict.value)
+
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        """The models."""
+        return {"models": sorted(keeper.models)}
+
+    @app.get("/v1/models/{model}")
+    async def model_card(model: str) -> dict[str, Any]:
+        """What is public about a model: settings, progress, price."""
+        it = keeper.models[_known(keeper, model)]
+        return {
+            "model": model,
+            "version": it.version,
+            "received": it.received,
+            "buffered": int(it.state.buffer_count),
+            "mechanism": it.query.name,
+            "epsilon_per_report": it.query.cost / 10**9,
+            "config": to_yaml(it.config),
+        }
+
+    @app.get("/v1/models/{model}/policy", response_class=Response)
+    async def policy(model: str) -> Response:
+        """θ and the averaged policy, as safetensors."""
+        it = keeper.models[_known(keeper, model)]
+        return Response(it.policies(), media_type=BINARY, headers={"x-pgc-version": str(it.version)})
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        """It lives."""
+        return {"status": "ok"}
+
+    @app.get("/ready")
+    async def ready() -> Response:
+        """It can write."""
+        try:
+            await asyncio.wait_for(_wait(keeper.ping()), 5)
+        except Exception:
+            return _said(503, "the store cannot be written")
+        return _said(200, "ready")
+
+    return app
+
+
+class _Refused(PgcError):
+    """With a status."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+async def _explain(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+    """Every refusal is one line of JSON."""
+    try:
+        return await proceed(request)
+    except _Refused as refused:
+        return _said(refused.status, str(refused))
+    except Malformed as error:
+        return _said(400, str(error))
+    except Busy:
+        response = _said(429, "too many requests are waiting; try again in a second")
+        response.headers["retry-after"] = "1"
+        return response
+
+
+async def _wait(future: Future[Any]) -> Any:
+    return await asyncio.wrap_future(future)
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The body, if it is no longer than a report of this model can be."""
+    data = b""
+    async for piece in request.stream():
+        data += piece
+        if len(data) > most:
+            raise _Refused(413, f"a report of this model has {most} bytes")
+    return data
+
+
+def _token(request: Request) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not 0 < len(token) <= 128:
+        raise _Refused(401, "a token is needed: Authorization: Bearer …")
+    return token
+
+
+def _known(keeper: Keeper, model: str) -> str:
+    if model not in keeper.models:
+        raise _Refused(404, "there is no such model")
+    return model
+
+
+def _said(status: int, words: str) -> Response:
+    return JSONResponse({"detail": words}, status)

@@ -1,0 +1,182 @@
+"""The service over a real network: uvicorn with TLS on loopback, real devices with ledgers, the commands as a user runs them."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+
+from pgc.cli import main
+from pgc.config import configure
+from pgc.device import Device
+from pgc.errors import PgcError
+from pgc.service import store
+from pgc.service.app import make_app
+from pgc.service.client import ServiceClient
+from pgc.service.keeper import Keeper
+from pgc.service.tls import make_dev_certificates
+from pgc.wire import Offer
+
+CONFIG = configure(epsilon=1.0, submissions=1000, buffer_size=5, local_episodes=2)
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("service")
+    keeper = Keeper(store.sqlite_url(folder / "store.db"))
+    keeper.create("default", CONFIG)
+    files, port = make_dev_certificates(folder, "127.0.0.1"), free_port()
+    server = uvicorn.Server(
+        uvicorn.Config(
+            make_app(keeper), host="127.0.0.1", port=port, log_level="warning",
+            ssl_certfile=str(files.certificate), ssl_keyfile=str(files.key),
+        )
+    )  # fmt: skip
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    yield keeper, f"https://127.0.0.1:{port}", str(files.ca)
+    server.should_exit = True
+    thread.join()
+    keeper.close()
+
+
+def test_a_whole_cycle(service, tmp_path, rng):
+    keeper, url, ca = service
+    [token] = keeper.issue_tokens(1, submissions=2)
+    device = Device.create(tmp_path / "l.db", 5.0)
+    with ServiceClient(url, token, ca=ca) as client:
+        assert client.card()["epsilon_per_report"] == 1.0
+        for _ in range(2):
+            offer = client.offer()
+            assert client.offer() == offer  # whoever asks again gets the same
+            report = device.release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
+            assert [client.submit(report), client.submit(report)] == ["accepted", "duplicate"]
+        assert client.offer() is None
+
+
+def test_every_refusal_has_its_status(service, tmp_path, rng):
+    keeper, url, ca = service
+    [token, other] = keeper.issue_tokens(2, submissions=1)
+    with ServiceClient(url, token, ca=ca) as client:
+        http = client._http
+        offer = client.offer()
+        report = Device.create(tmp_path / "l.db", 5.0).release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
+        path, mine = "/v1/models/default/reports", http.headers["authorization"]
+        for status, where, body, authorization in (
+            (401, path, report, "Bearer nonsense"),
+            (401, path, report, "Basic abc"),
+            (401, path, report, f"Bearer {'x' * 500}"),
+            (404, "/v1/models/nowhere/reports", report, mine),
+            (404, path, report, f"Bearer {other}"),
+            (404, path, report[:1] + bytes(8) + report[9:], mine),
+            (400, path, report[:-1], mine),
+            (400, path, b"", mine),
+            (400, path, b"\0" + report[1:], mine),
+            (413, path, report + bytes(100), mine),
+            (405, path.replace("reports", "offers") + "?x=1", None, mine),
+            (200, path, report, mine),
+            (409, path, report[:-1] + bytes([report[-1] ^ 1]), mine),
+        ):
+            answer = http.get(where) if body is None else http.post(where, content=body, headers={"authorization": authorization})
+            assert answer.status_code == status, (status, answer.status_code, answer.text)
+            assert answer.json()["detail"]
+    assert httpx.get(f"{url}/health", verify=False).json() == {"status": "ok"}
+    assert httpx.get(f"{url}/ready", verify=False).status_code == 200
+
+
+def test_a_service_that_is_not_trusted_is_not_talked_to(service):
+    _, url, _ = service
+    with ServiceClient(url, "token") as client, pytest.raises(PgcError, match="certificate is not signed"):
+        client.offer()
+    with pytest.raises(PgcError, match="is not https"):
+        ServiceClient("http://example.org", "token")
+
+
+def test_a_service_that_is_away_is_waited_for_and_given_up(service):
+    slept = []
+    with (
+        ServiceClient(f"http://127.0.0.1:{free_port()}", "token", patience=0.9, sleep=slept.append) as client,
+        pytest.raises(PgcError, match=r"gave up after 0\.9 s"),
+    ):
+        client.offer()
+    assert slept == sorted(slept) or len(slept) <= 3
+
+
+def start(folder, port):
+    command = [sys.executable, "-m", "pgc.cli", "serve", str(folder), "--port", str(port), "--dev-tls"]
+    log = folder.parent / "log"
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    for _ in range(400):
+        try:
+            if httpx.get(f"https://127.0.0.1:{port}/ready", verify=False).status_code == 200:
+                return process
+        except httpx.TransportError:
+            time.sleep(0.1)
+        assert process.poll() is None, log.read_text()
+    raise AssertionError("the service did not start")
+
+
+def test_serve_tokens_join(tmp_path, capsys):
+    """Three commands; the service killed in between; the device started again."""
+    folder, port = tmp_path / "service", free_port()
+    server = start(folder, port)
+    try:
+        assert main(["tokens", "issue", str(folder), "--count", "2", "--json"]) == 0
+        tokens = json.loads(capsys.readouterr().out)["tokens"]
+        os.kill(server.pid, signal.SIGKILL)
+        server.wait()
+        server = start(folder, port)
+        join = ["join", f"https://127.0.0.1:{port}", "--limit", "1", "--ca", str(folder / "ca.pem"), "--json"]
+        for n, token in enumerate(tokens):
+            ledger = ["--ledger", str(tmp_path / f"{n}.db")]
+            assert main([*join, *ledger, "--token", token]) == 2  # no ledger, and none was asked for
+            assert "there is no ledger" in capsys.readouterr().err
+            assert main([*join, *ledger, "--token", token, "--new-ledger"]) == 0
+            assert json.loads(capsys.readouterr().out) == {
+                "accepted": 1, "ended": "this token's reports are used up", "epsilon_left": 0.0,
+            }  # fmt: skip
+        card = httpx.get(f"https://127.0.0.1:{port}/v1/models/default", verify=False).json()
+        assert card["received"] == 2 and card["mechanism"] == "index"
+        assert main(["tokens", "revoke", str(folder), "--token", tokens[0]]) == 0
+        capsys.readouterr()
+        assert main([*join, "--ledger", str(tmp_path / "0.db"), "--token", tokens[0]]) == 2
+        assert "unknown token" in capsys.readouterr().err
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_mistakes_are_one_line(tmp_path, capsys):
+    for arguments, reason in (
+        (["serve", str(tmp_path / "a"), "--host", "0.0.0.0"], "can be reached by others"),
+        (["serve", str(tmp_path / "a"), "--key", "x"], "go together"),
+        (["tokens", "issue", str(tmp_path / "b")], "there is no service"),
+        (["join", "http://example.org", "--token", "t", "--limit", "1"], "is not https"),
+    ):
+        assert main(arguments) == 2
+        assert reason in capsys.readouterr().err
+
+
+def test_the_policy_is_public(service):
+    from safetensors.numpy import load
+
+    keeper, url, _ = service
+    answer = httpx.get(f"{url}/v1/models/default/policy", verify=False)
+    np.testing.assert_array_equal(load(answer.content)["theta"], np.asarray(keeper.models["default"].state.theta))
