@@ -118,8 +118,9 @@ def test_a_service_that_is_away_is_waited_for_and_given_up(service):
     assert slept == sorted(slept) or len(slept) <= 3
 
 
-def start(folder, port):
-    command = [sys.executable, "-m", "pgc.cli", "serve", str(folder), "--port", str(port), "--dev-tls"]
+def start(folder, port, renew=True):
+    command = [sys.executable, "-m", "pgc.cli", "serve", str(folder), "--port", str(port)]
+    command += ["--dev-tls"] if renew else ["--certificate", str(folder / "server.pem"), "--key", str(folder / "server.key")]
     log = folder.parent / "log"
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)

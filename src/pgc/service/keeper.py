@@ -46,6 +46,7 @@ class Keeper:
         with self._engine.begin() as db:
             for name, config in store.list_models(db).items():
                 self._recover(db, name, from_yaml(config))
+        self._catch_up()
         self._writer = Writer(self._engine, self._catch_up)
 
     def create(self, name: str, config: TrainConfig) -> Model:
@@ -125,18 +126,26 @@ class Keeper:
         assert kept is not None
         model.state = model.unpack(kept.state)
         self.models[name], self._applied[name] = model, kept.applied
-        self._catch_up(db)
 
-    def _catch_up(self, db: sql.Connection) -> None:
-        """Step 4, second half: apply what was accepted, in order; keep each new version."""
-        for name, model in self.models.items():
-            for report in store.reports_after(db, name, self._applied[name]):
-                before = model.version
-                basis = self._basis_of(db, model, report.version)
-                model.accept(model.estimate(report.offer_id, report.version, report.payload, basis), report.version)
-                self._applied[name] = report.seq
-                if model.version != before:
-                    store.keep_version(db, name, store.Kept(model.version, report.seq, model.pack()))
+    def _catch_up(self) -> None:
+        """Step 4, second half: apply what was accepted, in order, and keep each new version; all of it or nothing."""
+        before = {name: (model.state, self._applied[name]) for name, model in self.models.items()}
+        try:
+            with self._engine.begin() as db:
+                for name, model in self.models.items():
+                    for report in store.reports_after(db, name, self._applied[name]):
+                        self._apply(db, model, report)
+        except BaseException:
+            for name, (state, applied) in before.items():
+                self.models[name].state, self._applied[name] = state, applied
+            raise
+
+    def _apply(self, db: sql.Connection, model: Model, report: store.Accepted) -> None:
+        version, basis = model.version, self._basis_of(db, model, report.version)
+        model.accept(model.estimate(report.offer_id, report.version, report.payload, basis), report.version)
+        self._applied[model.name] = report.seq
+        if model.version != version:
+            store.keep_version(db, model.name, store.Kept(model.version, report.seq, model.pack()))
 
     def _basis_of(self, db: sql.Connection, model: Model, version: int) -> np.ndarray | None:
         if model.state.basis is None:

@@ -39,6 +39,7 @@ class Model:
         self._accept = jax.jit(self.problem.aggregator.accept)
         theta = initial_theta(trial_seed(self.config.seed, 0), training.policy, self.problem.config.initial)
         self.state = self.problem.aggregator.start(theta)
+        self._accept(self.state, jnp.zeros(len(theta)), jnp.zeros((), jnp.int32))  # compiled now, and not for the first report
 
     @property
     def recipe(self) -> Recipe:

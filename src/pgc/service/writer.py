@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sql
 
+log = logging.getLogger("pgc.service")
 Result = TypeVar("Result")
 MOST = 256
 """Pieces of work in one transaction."""
@@ -20,9 +22,9 @@ class Busy(Exception):
 
 
 class Writer:
-    """One thread that writes. `after` is called in it after each commit, with a connection of its own transaction."""
+    """One thread that writes. `after` is called in it after each commit."""
 
-    def __init__(self, engine: sql.Engine, after: Callable[[sql.Connection], None], *, most_waiting: int = 2000) -> None:
+    def __init__(self, engine: sql.Engine, after: Callable[[], None], *, most_waiting: int = 2000) -> None:
         self._engine, self._after = engine, after
         self._queue: queue.Queue[tuple[Callable[[sql.Connection], Any], Future[Any]] | None] = queue.Queue(most_waiting)
         self._thread = threading.Thread(target=self._run, name="pgc-writer", daemon=True)
@@ -71,5 +73,7 @@ class Writer:
             return
         for (_, future), result in zip(work, results, strict=True):
             future.set_result(result)
-        with self._engine.begin() as db:
-            self._after(db)
+        try:
+            self._after()
+        except Exception:  # what was acknowledged is on the disk; it is tried again after the next commit
+            log.exception("after a commit")
