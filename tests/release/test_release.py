@@ -1,5 +1,6 @@
 """Releases: distributed as simulated, from the operating system's bits alone, and refused where there is no exact form."""
 
+import hashlib
 import inspect
 import subprocess
 import sys
@@ -107,21 +108,23 @@ def test_the_support_of_a_release_does_not_depend_on_the_gradient(name):
 
 
 def test_a_release_is_quick():
-    """At d = 112, medians: under 10 ms for every mechanism, under 1 ms for bits and for the index up to M = 1024.
+    """At d = 112, in units of hashing 114,688 bytes, of which 4.4 are a millisecond where this was written.
 
-    A busy machine may be several times slower than an idle one, so the best of some tries counts.
+    There: under 10 ms for every mechanism, under 1 ms for bits and for the index up to M = 1024 (`benchmarks/device.py`).
     """
     g = np.random.default_rng(0).standard_normal(112)
+    unit = min(_seconds(lambda _: hashlib.shake_128(b"").digest(114_688)) for _ in range(20))
     for name, options, most in (
-        ("duchi", {}, 1), ("prs", {}, 1), ("prs-sign", {}, 1), ("laplace", {}, 10),
-        ("index", {"code_size": 256}, 1), ("index", {"code_size": 1024}, 1), ("index", {"code_size": 4096}, 10),
+        ("duchi", {}, 4.4), ("prs", {}, 4.4), ("prs-sign", {}, 4.4), ("laplace", {}, 44),
+        ("index", {"code_size": 256}, 4.4), ("index", {"code_size": 1024}, 4.4), ("index", {"code_size": 4096}, 44),
     ):  # fmt: skip
         mechanism = make_mechanism(name, dim=112, epsilon=5.0, clip=1.0, **options)
-        assert min(_seconds(mechanism, g) for _ in range(20)) * 1000 < most, (name, options)
+        taken = min(_seconds(lambda n, m=mechanism: release(m, g, b"%d" % n)) for _ in range(20))
+        assert taken < most * unit, (name, options, taken, unit)
 
 
-def _seconds(mechanism, gradient, times=5):
+def _seconds(work, times=5):
     begun = time.perf_counter()
     for number in range(times):
-        release(mechanism, gradient, b"%d" % number)
+        work(number)
     return (time.perf_counter() - begun) / times
