@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import sys
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ class Serve:
     """Where to listen."""
     port: int = 8443
     """And at which port; 0 takes a free one."""
+    operator_port: int | None = None
+    """Also: the operator's interface (metrics, rolling back) at this port of loopback."""
     certificate: Path | None = None
     """The server's certificate (PEM), and --key its key: TLS."""
     key: Path | None = None
@@ -102,7 +105,7 @@ def serve(given: list[str]) -> int:
     uvicorn = require("uvicorn", "service")
     require("fastapi", "service")
     from pgc.service import store
-    from pgc.service.app import make_app
+    from pgc.service.app import make_app, make_operator_app
     from pgc.service.keeper import Keeper
 
     args = parse(Serve, "serve", given)
@@ -118,8 +121,16 @@ def serve(given: list[str]) -> int:
             f"model {name}: version {model.version}, {model.received} reports, ε = {model.query.cost / 1e9:g} a report",
             flush=True,
         )
+    applications = [uvicorn.Config(make_app(keeper), host=args.host, port=args.port, log_level="warning", **tls)]
+    if args.operator_port:
+        operator = make_operator_app(keeper)
+        applications.append(uvicorn.Config(operator, host="127.0.0.1", port=args.operator_port, log_level="warning"))
+
+    async def both() -> None:
+        await asyncio.gather(*(uvicorn.Server(application).serve() for application in applications))
+
     try:
-        uvicorn.run(make_app(keeper), host=args.host, port=args.port, log_level="warning", **tls)
+        asyncio.run(both())
     finally:
         keeper.close()
     return 0

@@ -116,3 +116,31 @@ def test_nothing_links_an_answered_offer_to_its_token(made, tmp_path, rng):
     with keeper._engine.begin() as db:
         row = db.execute(store.offers.select().where(store.offers.c.offer_id == offer.offer_id.to_bytes(8, "big"))).one()
     assert row.token is None and token.encode() not in path.read_bytes()
+
+
+def test_rolling_back(made, tmp_path, rng):
+    """θ of an earlier version under a new number; recovered as such; and learning goes on from there."""
+    keeper, path = made
+    device, model = Device.create(tmp_path / "l.db", 100.0), keeper.models["home"]
+    for token in keeper.issue_tokens(7, submissions=1):
+        cycle(keeper, token, device, rng)
+    keeper.ping().result()
+    before, received = model.version, model.received
+    with keeper._engine.connect() as db:
+        old = model.unpack(store.load_version(db, "home", before - 1).state)
+    assert keeper.roll_back("home", before - 1) == before + 1
+    keeper.ping().result()
+    assert (model.version, model.received) == (before + 1, received) and int(model.state.buffer_count) == 0
+    np.testing.assert_array_equal(model.state.theta, old.theta)
+    assert keeper.versions("home", 2)[0][0] == before + 1
+    for token in keeper.issue_tokens(4, submissions=1):
+        assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
+    keeper.ping().result()
+    assert model.version == before + 2
+    again = Keeper(store.sqlite_url(path))
+    try:
+        np.testing.assert_array_equal(again.models["home"].state.theta, model.state.theta)
+    finally:
+        again.close()
+    with pytest.raises(Exception, match="has no version 99999"):
+        keeper.roll_back("home", 99_999)

@@ -1,7 +1,9 @@
 """The service over a real network: uvicorn with TLS on loopback, real devices with ledgers, the commands as a user runs them."""
 
+import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,7 +21,7 @@ from pgc.config import configure
 from pgc.device import Device
 from pgc.errors import PgcError
 from pgc.service import store
-from pgc.service.app import make_app
+from pgc.service.app import make_app, make_operator_app
 from pgc.service.client import ServiceClient
 from pgc.service.keeper import Keeper
 from pgc.service.tls import make_dev_certificates
@@ -173,6 +175,39 @@ def test_mistakes_are_one_line(tmp_path, capsys):
     ):
         assert main(arguments) == 2
         assert reason in capsys.readouterr().err
+
+
+def test_the_operators_interface(service):
+    keeper, url, _ = service
+
+    async def ask():
+        transport = httpx.ASGITransport(make_operator_app(keeper))
+        async with httpx.AsyncClient(transport=transport, base_url="http://operator") as operator:
+            return (await operator.get("/metrics")).text, (await operator.post("/models/default/rollback/123456")).status_code
+
+    said, status = asyncio.run(ask())
+    assert f'pgc_model_received{{model="default"}} {keeper.models["default"].received}' in said
+    assert 'pgc_requests_total{what="reports",result="accepted"}' in said and status == 404
+    assert httpx.post(f"{url}/models/default/rollback/0", verify=False).status_code == 404  # devices cannot reach it
+    assert httpx.get(f"{url}/metrics", verify=False).status_code == 404
+
+
+def test_the_page(service):
+    """Real Chromium, where it is installed, sees the numbers."""
+    _, url, _ = service
+    page = httpx.get(url, verify=False).text
+    assert "http://" not in page and "https://" not in page  # it needs nothing from elsewhere
+    status = httpx.get(f"{url}/v1/status", verify=False).json()
+    assert any(c["what"] == "reports" and c["result"] == "accepted" and c["count"] > 0 for c in status["counts"])
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    seen = subprocess.run(
+        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+         "--ignore-certificate-errors", "--virtual-time-budget=4000", "--dump-dom", url],
+        capture_output=True, text=True, timeout=60, check=True,
+    ).stdout  # fmt: skip
+    assert "<dd>index</dd>" in seen and "<td>reports: accepted</td>" in seen
 
 
 def test_the_policy_is_public(service):

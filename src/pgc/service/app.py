@@ -13,17 +13,19 @@ When more is waiting than can be written soon, the answer is 429 with Retry-Afte
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from pgc import __version__
 from pgc.config import to_yaml
 from pgc.errors import PgcError
 from pgc.service.keeper import Keeper
+from pgc.service.page import PAGE
 from pgc.service.store import Verdict
 from pgc.service.writer import Busy
 from pgc.wire import Malformed, Offer
@@ -44,6 +46,7 @@ def make_app(keeper: Keeper) -> FastAPI:
     """The application of one keeper."""
     app = FastAPI(title="pgc aggregator", version=__version__, docs_url="/docs", redoc_url=None)
     app.middleware("http")(_explain)
+    begun = time.monotonic()
 
     @app.post("/v1/models/{model}/offers", response_class=Response)
     async def offer(model: str, request: Request) -> Response:
@@ -87,6 +90,23 @@ def make_app(keeper: Keeper) -> FastAPI:
         it = keeper.models[_known(keeper, model)]
         return Response(it.policies(), media_type=BINARY, headers={"x-pgc-version": str(it.version)})
 
+    @app.get("/v1/models/{model}/versions")
+    async def versions(model: str) -> dict[str, Any]:
+        """The newest hundred versions."""
+        listed = await asyncio.to_thread(keeper.versions, _known(keeper, model))
+        return {"versions": [{"version": version, "reports": applied} for version, applied in listed]}
+
+    @app.get("/", response_class=HTMLResponse)
+    async def page() -> HTMLResponse:
+        """What can be seen of it."""
+        return HTMLResponse(PAGE)
+
+    @app.get("/v1/status")
+    async def status() -> dict[str, Any]:
+        """Counts since this process began, for the page: nothing private."""
+        counts = [{"what": what, "result": result, "count": n} for (what, result), n in sorted(keeper.counts.items())]
+        return {"uptime_seconds": time.monotonic() - begun, "waiting": keeper.waiting, "counts": counts}
+
     @app.get("/health")
     async def health() -> dict[str, str]:
         """It lives."""
@@ -100,6 +120,33 @@ def make_app(keeper: Keeper) -> FastAPI:
         except Exception:
             return _said(503, "the store cannot be written")
         return _said(200, "ready")
+
+    return app
+
+
+def make_operator_app(keeper: Keeper) -> FastAPI:
+    """For the operator, on loopback, apart from what devices reach: metrics for Prometheus, and rolling back."""
+    app = FastAPI(title="pgc operator", version=__version__, redoc_url=None)
+    app.middleware("http")(_explain)
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> str:
+        """In Prometheus's text format."""
+        lines = ["# TYPE pgc_requests_total counter"]
+        lines += [f'pgc_requests_total{{what="{what}",result="{result}"}} {n}' for (what, result), n in keeper.counts.items()]
+        lines += ["# TYPE pgc_waiting gauge", f"pgc_waiting {keeper.waiting}"]
+        for gauge, value in (("version", "version"), ("received", "received")):
+            lines.append(f"# TYPE pgc_model_{gauge} gauge")
+            lines += [f'pgc_model_{gauge}{{model="{name}"}} {getattr(model, value)}' for name, model in keeper.models.items()]
+        return "\n".join(lines) + "\n"
+
+    @app.post("/models/{model}/rollback/{version}")
+    async def roll_back(model: str, version: int) -> dict[str, int]:
+        """θ of an earlier version becomes the newest one."""
+        try:
+            return {"version": await asyncio.to_thread(keeper.roll_back, _known(keeper, model), version)}
+        except PgcError as error:
+            raise _Refused(404, str(error)) from None
 
     return app
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
@@ -38,6 +40,8 @@ class Keeper:
     offer_seconds: int = OFFER_SECONDS
     clock: Callable[[], float] = time.time
     models: dict[str, Model] = field(default_factory=dict)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """What became of offers and reports since this process began."""
     _applied: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,7 +77,9 @@ class Keeper:
                 return issued
             return self._offer(db, model, issued)
 
-        return self._writer.submit(take)
+        future = self._writer.submit(take)
+        future.add_done_callback(lambda done: self._count("offers", done))
+        return future
 
     def report(self, token: str, name: str, data: bytes) -> Future[Verdict]:
         """Step 4, first half: decode, count, keep. Malformed bytes are refused here, before anything is looked up."""
@@ -81,7 +87,13 @@ class Keeper:
         offer_id, version, payload = split(data)
         model.query.decode_code(payload)
         hashed = store.hash_token(token)
-        return self._writer.submit(lambda db: store.take_report(db, hashed, name, offer_id, version, payload, now))
+        future = self._writer.submit(lambda db: store.take_report(db, hashed, name, offer_id, version, payload, now))
+        future.add_done_callback(lambda done: self._count("reports", done))
+        return future
+
+    def _count(self, what: str, done: Future[Any]) -> None:
+        result = "failed" if done.exception() else done.result()
+        self.counts[what, result.value if isinstance(result, Verdict) else "issued" if what == "offers" else str(result)] += 1
 
     def ping(self) -> Future[None]:
         """Done when the store can be written."""
@@ -97,6 +109,34 @@ class Keeper:
     def revoke_token(self, token: str) -> bool:
         """From now on it is unknown."""
         return self._writer.submit(lambda db: store.revoke_token(db, store.hash_token(token))).result()
+
+    def roll_back(self, name: str, version: int) -> int:
+        """Make θ, optimiser and average those of an earlier version; the version number goes on. Its number.
+
+        What is in the buffer is dropped; reports that were made from a version in between are taken as stale ones are.
+        """
+        model = self._model(name)
+
+        def work(db: sql.Connection) -> int:
+            kept = store.load_version(db, name, version)
+            if kept is None:
+                raise PgcError(f"{name} has no version {version}")
+            now = model.state
+            state = model.unpack(kept.state)._replace(version=now.version + 1, received=now.received, discarded=now.discarded)
+            store.keep_version(db, name, store.Kept(int(now.version) + 1, self._applied[name], model.pack(state)))
+            return int(now.version) + 1
+
+        return self._writer.submit(work).result()
+
+    def versions(self, name: str, most: int = 100) -> list[tuple[int, int]]:
+        """The newest versions, and the place of the last report in each."""
+        with self._engine.connect() as db:
+            return store.list_versions(db, self._model(name).name, most)
+
+    @property
+    def waiting(self) -> int:
+        """Pieces of work that wait to be written."""
+        return self._writer.waiting
 
     def close(self) -> None:
         """Finish what is waiting."""
@@ -121,11 +161,14 @@ class Keeper:
             model.state = now
 
     def _recover(self, db: sql.Connection, name: str, config: TrainConfig) -> None:
-        model = Model(name, config)
-        kept = store.load_version(db, name)
+        self.models[name] = Model(name, config)
+        self._load(db, self.models[name])
+
+    def _load(self, db: sql.Connection, model: Model) -> None:
+        """The newest version that is kept."""
+        kept = store.load_version(db, model.name)
         assert kept is not None
-        model.state = model.unpack(kept.state)
-        self.models[name], self._applied[name] = model, kept.applied
+        model.state, self._applied[model.name] = model.unpack(kept.state), kept.applied
 
     def _catch_up(self) -> None:
         """Step 4, second half: apply what was accepted, in order, and keep each new version; all of it or nothing."""
@@ -133,6 +176,8 @@ class Keeper:
         try:
             with self._engine.begin() as db:
                 for name, model in self.models.items():
+                    if store.newest_version(db, name) > model.version:  # it was rolled back
+                        self._load(db, model)
                     for report in store.reports_after(db, name, self._applied[name]):
                         self._apply(db, model, report)
         except BaseException:

@@ -87,9 +87,9 @@ class Model:
         made: bytes = save({"theta": np.asarray(self.state.theta), "averaged": np.asarray(self.state.average)})
         return made
 
-    def pack(self) -> bytes:
-        """The whole state, for the store: θ, buffer, optimiser, versions, averages, to the bit."""
-        leaves = jax.tree.leaves(self.state)
+    def pack(self, state: AggregatorState | None = None) -> bytes:
+        """A whole state (that of now), for the store: θ, buffer, optimiser, versions, averages, to the bit."""
+        leaves = jax.tree.leaves(self.state if state is None else state)
         packed: bytes = save({f"{i:03}": np.asarray(leaf) for i, leaf in enumerate(leaves)})
         return packed
 

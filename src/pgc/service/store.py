@@ -165,6 +165,17 @@ def load_version(db: sql.Connection, model: str, version: int | None = None) -> 
     return None if row is None else Kept(*row)
 
 
+def newest_version(db: sql.Connection, model: str) -> int:
+    """Its number."""
+    return int(db.execute(sql.select(sql.func.max(versions.c.version)).where(versions.c.model == model)).scalar_one())
+
+
+def list_versions(db: sql.Connection, model: str, most: int) -> list[tuple[int, int]]:
+    """The newest versions, and the place of the last report in each."""
+    query = sql.select(versions.c.version, versions.c.applied).where(versions.c.model == model)
+    return [(row.version, row.applied) for row in db.execute(query.order_by(versions.c.version.desc()).limit(most))]
+
+
 def reports_after(db: sql.Connection, model: str, seq: int) -> list[Accepted]:
     """What was accepted since, in order."""
     columns = (reports.c.seq, reports.c.offer_id, reports.c.version, reports.c.payload)
