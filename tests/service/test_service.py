@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 
 import httpx
 import numpy as np
@@ -216,3 +218,33 @@ def test_the_policy_is_public(service):
     keeper, url, _ = service
     answer = httpx.get(f"{url}/v1/models/default/policy", verify=False)
     np.testing.assert_array_equal(load(answer.content)["theta"], np.asarray(keeper.models["default"].state.theta))
+
+
+REQUESTS = 1500 if int(os.environ.get("PGC_KILLS", "500")) <= 500 else 100_000
+
+
+def test_malformed_and_unauthorised_requests(service, tmp_path, rng):
+    """All are refused with a reason; none changes θ; none is an error of the server."""
+    keeper, url, ca = service
+    [token] = keeper.issue_tokens(1, submissions=1)
+    with ServiceClient(url, token, ca=ca) as client:
+        offer = client.offer()
+        report = Device.create(tmp_path / "l.db", 5.0).release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
+        http, chance = client._http, random.Random(0)
+        theta, received = np.asarray(keeper.models["default"].state.theta), keeper.models["default"].received
+        seen = Counter()
+        for _ in range(REQUESTS):
+            body = bytearray(report)
+            for place in chance.sample(range(13), chance.randint(1, 3)):  # in its header: any payload below M is a report
+                body[place] ^= 1 << chance.randrange(8)
+            body = bytes(body) if chance.random() < 0.6 else chance.randbytes(chance.choice((0, 1, 12, 15, 200)))
+            known = token if chance.random() < 0.7 else chance.choice(("-", "x", token[:-1], "é" * 10, token.upper(), "a" * 200))
+            path = chance.choice(("default/reports",) * 6 + ("default/offers", "../default/reports", "%00/reports", "x/reports"))
+            answer = http.post(f"/v1/models/{path}", content=body, headers={"authorization": f"Bearer {known}".encode()})
+            seen[answer.status_code] += 1
+            assert answer.status_code in (200, 400, 401, 404, 405, 409, 413, 307), (answer.status_code, answer.text)
+            assert answer.status_code != 200 or path == "default/offers", (path, answer.text)  # its own offer again
+        assert {400, 401, 404, 413} <= set(seen), seen
+        np.testing.assert_array_equal(keeper.models["default"].state.theta, theta)
+        assert keeper.models["default"].received == received
+        assert client.submit(report) == "accepted"
