@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -44,8 +43,7 @@ BINARY = "application/octet-stream"
 
 def make_app(keeper: Keeper) -> FastAPI:
     """The application of one keeper."""
-    app = FastAPI(title="pgc aggregator", version=__version__, docs_url="/docs", redoc_url=None)
-    app.middleware("http")(_explain)
+    app = _explained(FastAPI(title="pgc aggregator", version=__version__, docs_url="/docs", redoc_url=None))
     begun = time.monotonic()
 
     @app.post("/v1/models/{model}/offers", response_class=Response)
@@ -126,8 +124,7 @@ def make_app(keeper: Keeper) -> FastAPI:
 
 def make_operator_app(keeper: Keeper) -> FastAPI:
     """For the operator, on loopback, apart from what devices reach: metrics for Prometheus, and rolling back."""
-    app = FastAPI(title="pgc operator", version=__version__, redoc_url=None)
-    app.middleware("http")(_explain)
+    app = _explained(FastAPI(title="pgc operator", version=__version__, redoc_url=None))
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> str:
@@ -159,18 +156,19 @@ class _Refused(PgcError):
         self.status = status
 
 
-async def _explain(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+def _explained(app: FastAPI) -> FastAPI:
     """Every refusal is one line of JSON."""
-    try:
-        return await proceed(request)
-    except _Refused as refused:
-        return _said(refused.status, str(refused))
-    except Malformed as error:
-        return _said(400, str(error))
-    except Busy:
-        response = _said(429, "too many requests are waiting; try again in a second")
-        response.headers["retry-after"] = "1"
-        return response
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return _said(error.status if isinstance(error, _Refused) else 400, str(error))
+
+    async def busy(request: Request, error: Exception) -> Response:
+        return JSONResponse({"detail": "too many requests are waiting; try again in a second"}, 429, {"retry-after": "1"})
+
+    app.add_exception_handler(_Refused, refused)
+    app.add_exception_handler(Malformed, refused)
+    app.add_exception_handler(Busy, busy)
+    return app
 
 
 async def _wait(future: Future[Any]) -> Any:
