@@ -66,19 +66,25 @@ def test_a_repeated_offer_gets_the_stored_bytes_and_another_one_is_refused(ledge
 
 
 INTERRUPTED = """
-import random, signal, sqlite3, sys
+import random, signal, sqlite3, statistics, sys, time
 from pgc.device import Ledger, LedgerError
 
 class Alarm(BaseException): pass
 def ring(*_): raise Alarm
 signal.signal(signal.SIGALRM, ring)
 path, rng, returned, interrupted = sys.argv[1], random.Random(0), {}, 0
-ledger = Ledger.create(path, 100.0)
-for n in range(4000):
+ledger, usual = Ledger.create(path, 100.0), []
+for n in range(30):
+    begun = time.perf_counter()
+    ledger.pay(10**7 + n, bytes(32), 1000, b"r")
+    usual.append(time.perf_counter() - begun)
+usual, begun, n = statistics.median(usual), time.perf_counter(), 0
+while time.perf_counter() - begun < 8:
+    n += 1
     number, answers = n % 1500, []
     for attempt in range(3):
         try:
-            signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 1.5e-3))
+            signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 1.5 * usual))
             answers.append(ledger.pay(number, bytes(32), 1000, rng.randbytes(8)))
             signal.setitimer(signal.ITIMER_REAL, 0)
         except Alarm:
@@ -103,7 +109,7 @@ def test_interrupted_from_outside(tmp_path):
     made = subprocess.run([sys.executable, "-c", INTERRUPTED, tmp_path / "l.db"], capture_output=True, text=True, timeout=300)
     assert made.returncode == 0, made.stderr[-2000:]
     interrupted, returned = map(int, made.stdout.split())
-    assert interrupted > 200 and returned > 1000
+    assert interrupted > 50 and returned > 50
 
 
 def test_a_call_inside_a_call_is_refused(ledger):

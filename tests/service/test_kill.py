@@ -36,7 +36,7 @@ def test_killed_while_devices_report(tmp_path):
         rng = np.random.default_rng(n)
         device = Device.create(tmp_path / f"{n}.db", REPORTS)
         try:
-            with ServiceClient(f"https://127.0.0.1:{port}", tokens[n], ca=str(folder / "ca.pem"), patience=60) as client:
+            with ServiceClient(f"https://127.0.0.1:{port}", tokens[n], ca=str(folder / "ca.pem"), patience=200) as client:
                 while not stop.is_set() and (offer := client.offer()) is not None:
                     report = device.release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
                     if client.submit(report) in ("accepted", "duplicate"):

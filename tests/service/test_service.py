@@ -128,7 +128,7 @@ def start(folder, port, renew=True):
     log = folder.parent / "log"
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-    for _ in range(400):
+    for _ in range(1200):
         try:
             if httpx.get(f"https://127.0.0.1:{port}/ready", verify=False).status_code == 200:
                 return process
