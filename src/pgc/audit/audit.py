@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from pgc.audit.bounds import STRONG, lower_epsilon, samples_for
-from pgc.audit.events import Event, strongest
+from pgc.audit.events import Event, extremes, strongest
 from pgc.audit.paths import RELEASE, SIMULATED, Source, on_the_wire, paths_of, score_source, source
 from pgc.audit.search import confirm, inputs, look
 from pgc.budget import epsilon_of, nano_of
@@ -79,7 +79,7 @@ def subject(mechanism: Mechanism, path: str, name: str | None = None) -> Subject
         epsilon,
         source(mechanism, path),
         event,
-        inputs(mechanism.dim, mechanism.clip, event),
+        inputs(mechanism.dim, mechanism.clip, event) + extremes(mechanism),
     )
 
 

@@ -129,6 +129,17 @@ def _(mechanism: Piecewise) -> Event:
     return Event(0, one, -one, in_interval, mechanism.centre**mechanism.sampled)
 
 
+def extremes(mechanism: Mechanism) -> list[np.ndarray]:
+    """Gradients with the fewest and the most near vectors of `index`: there must be none, but that is for the audit to see."""
+    inner = mechanism.inner if isinstance(mechanism, NormLift) else mechanism
+    if not isinstance(inner, IndexCode):
+        return []
+    tried = mechanism.clip * np.random.default_rng(2).standard_normal((300, mechanism.dim))
+    words = public(mechanism, 0)
+    sizes = [int(np.asarray(mechanism.prepare(g, words)).sum()) for g in tried]
+    return [tried[int(np.argmin(sizes))], tried[int(np.argmax(sizes))]]
+
+
 def _direction(mechanism: Mechanism) -> np.ndarray:
     return mechanism.clip * np.random.default_rng(0).standard_normal(mechanism.dim) * 10
 
