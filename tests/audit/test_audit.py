@@ -64,9 +64,13 @@ def test_each_event_is_that_of_the_likelihood_ratio(epsilon):
         assert abs(math.log(p / q) - epsilon) < 5 * math.sqrt((1 - p) / p / n + (1 - q) / q / n) + 2e-3, name
 
 
-@pytest.mark.parametrize("path", ["simulated", "release"])
-@pytest.mark.parametrize("name", ["laplace", "prs", "prs-sign", "duchi", "index"])
-def test_every_exact_mechanism_fails_a_smaller_claim(name, path):
+EXACT, FLOATS = ("laplace", "prs", "prs-sign", "duchi", "index"), ("privunit", "privunitg", "piecewise")
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), [*((n, p) for n in EXACT for p in ("simulated", "release")), *((n, "simulated") for n in FLOATS)]
+)
+def test_every_mechanism_fails_a_smaller_claim(name, path):
     mechanism = make_mechanism(name, dim=2, epsilon=2.0, clip=0.5, code_size=64)
     assert audit_mechanism(mechanism, path, claim=2.0 / TELL_APART, error=SURE).verdict == "FAIL"
 
