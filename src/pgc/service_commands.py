@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from tyro.conf import Positional
 from pgc.config import TrainConfig, configure, from_yaml
 from pgc.errors import PgcError, require
 from pgc.parsing import parse, print_json
+from pgc.service import is_loopback
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def serve(given: list[str]) -> int:
 
     args = parse(Serve, "serve", given)
     tls = _tls(args)
-    if not tls and not args.plain_text and not _loopback(args.host):
+    if not tls and not args.plain_text and not is_loopback(args.host):
         raise PgcError(f"{args.host} can be reached by others: give --certificate and --key, --dev-tls, or say --plain-text")
     args.folder.mkdir(parents=True, exist_ok=True)
     keeper = Keeper(store.sqlite_url(args.folder / "store.db"))
@@ -220,10 +220,3 @@ def _tls(args: Serve) -> dict[str, str]:
     files = make_dev_certificates(args.folder, args.host)
     print(f"devices need --ca {files.ca}", flush=True)
     return {"ssl_certfile": str(files.certificate), "ssl_keyfile": str(files.key)}
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

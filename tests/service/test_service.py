@@ -108,8 +108,9 @@ def test_a_service_that_is_not_trusted_is_not_talked_to(service):
     _, url, _ = service
     with ServiceClient(url, "token") as client, pytest.raises(PgcError, match="certificate is not signed"):
         client.offer()
-    with pytest.raises(PgcError, match="is not https"):
-        ServiceClient("http://example.org", "token")
+    for elsewhere in ("http://example.org", "http://127.0.0.1.example.org", "http://localhost.example.org:80", "ftp://x"):
+        with pytest.raises(PgcError, match="is not https"):
+            ServiceClient(elsewhere, "token")
 
 
 def test_a_service_that_is_away_is_waited_for_and_given_up(service):

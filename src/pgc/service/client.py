@@ -17,6 +17,7 @@ import httpx
 
 from pgc.device import Device, Refusal
 from pgc.errors import PgcError
+from pgc.service import is_loopback
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 
@@ -35,7 +36,7 @@ class ServiceClient:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`ca`: a file with the certificate of the authority to trust, if it is not a public one. `patience`: in seconds."""
-        if not url.startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]")):
+        if httpx.URL(url).scheme != "https" and not is_loopback(httpx.URL(url).host):
             raise PgcError(f"{url} is not https: reports are private by themselves, a token is not")
         verify: ssl.SSLContext | bool = True if ca is None else ssl.create_default_context(cafile=ca)
         self._http = httpx.Client(base_url=url, verify=verify, timeout=30, headers={"authorization": f"Bearer {token}"})
