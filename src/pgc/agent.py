@@ -178,9 +178,17 @@ def play_episode(
     return Episode(observations, jnp.moveaxis(actions, 0, -1), rewards, jnp.sum(lived), terminated)
 
 
+class Played(NamedTuple):
+    """Step 2: what an agent knows after its episodes. Private, all of it."""
+
+    coordinates: jax.Array  # z, the gradient in the offer's subspace
+    score: jax.Array  # ζ
+    ticks: jax.Array  # environment steps played
+
+
 @jax.jit
-def _submission(training: LocalTraining, offer: Offer, psi: Any, at: Address, received: jax.Array) -> Submission:
-    alpha = exploration.alpha(received, training.alpha_start, training.alpha_decay)
+def play(training: LocalTraining, offer: Offer, psi: Any, at: Address, alpha: jax.Array) -> Played:
+    """Step 2: play the delivered θ in one's own world, and make one gradient of it."""
     estimator, ticks, episodes = training.estimator, jnp.zeros((), jnp.int32), []
     xi = jnp.stack([perturbation(training, at, index) for index in range(training.episodes)], axis=-1)
     for index in range(training.episodes_played):
@@ -192,9 +200,14 @@ def _submission(training: LocalTraining, offer: Offer, psi: Any, at: Address, re
         episodes.append(episode)
     scored = episodes[-1] if training.score == "greedy" else episodes[0]
     score = jnp.sum(jnp.where(jnp.arange(scored.rewards.shape[0]) < scored.length, scored.rewards, 0.0))
-    coordinates = estimator.coordinates(*offer, episodes[: training.episodes], xi)
-    report = randomize(training, offer.basis, coordinates, *words_for_report(training, at))
-    return Submission(report, randomize_score(training, score, at), score, ticks)
+    return Played(estimator.coordinates(*offer, episodes[: training.episodes], xi), score, ticks)
+
+
+@jax.jit
+def _submission(training: LocalTraining, offer: Offer, psi: Any, at: Address, received: jax.Array) -> Submission:
+    played = play(training, offer, psi, at, exploration.alpha(received, training.alpha_start, training.alpha_decay))
+    report = randomize(training, offer.basis, played.coordinates, *words_for_report(training, at))
+    return Submission(report, randomize_score(training, played.score, at), played.score, played.ticks)
 
 
 class Agent:

@@ -21,10 +21,11 @@ COMMANDS: dict[str, str] = {
     "serve": "the aggregator as a service for real devices",
     "tokens": "which devices may report to it",
     "join": "a device: world, gradient, randomiser and ledger, against a service",
+    "replay": "check a service's store: θ again, from the accepted reports alone",
     "bench": "throughput beside plain PyTorch and NumPy loops, in one run",
 }
 MODULES = dict.fromkeys(("inspect", "audit", "account"), "pgc.privacy_commands") | dict.fromkeys(
-    ("serve", "tokens", "join"), "pgc.service_commands"
+    ("serve", "tokens", "join", "replay"), "pgc.service_commands"
 )
 CONTENTS = """\
 pgc: Private Gradient Collection, locally private distributed reinforcement learning

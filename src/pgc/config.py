@@ -184,15 +184,14 @@ def to_yaml(config: TrainConfig) -> str:
 
 
 def from_yaml(text: str) -> TrainConfig:
-    """The inverse of `to_yaml`."""
+    """The inverse of `to_yaml`. A field that an older pgc did not have is what its preset says, which is what was done then."""
     values: Any
     try:
         values = yaml.safe_load(text)
-        known = {f.name for f in fields(TrainConfig)}
-        if not isinstance(values, dict) or set(values) != known:
+        if not isinstance(values, dict) or not set(values) <= {f.name for f in fields(TrainConfig)}:
             raise ValueError("its fields are not those of a pgc run")
     except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise PgcError(f"config.yaml cannot be read ({reason}); was it made by another version of pgc?") from None
     settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return TrainConfig(**settings)
+    return configure(**settings)

@@ -1,18 +1,27 @@
-"""`pgc serve`, `pgc tokens` and `pgc join`: real devices, a real aggregator."""
+"""`pgc serve`, `pgc tokens`, `pgc join` and `pgc replay`: real devices, a real aggregator."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
 from pgc.config import TrainConfig, configure, from_yaml
-from pgc.errors import PgcError, require
+from pgc.errors import Interrupted, PgcError, require
 from pgc.parsing import parse, print_json
 from pgc.service import is_loopback
+
+if TYPE_CHECKING:
+    from pgc.service.schema import Store
+
+STORE = "PGC_STORE"
 
 
 @dataclass(frozen=True)
@@ -24,20 +33,27 @@ class Serve:
 
     folder: Positional[Path] = Path("service")
     """Where everything is kept: store.db, and certificates if --dev-tls makes some."""
+    store: str | None = None
+    """Another store than the folder's: postgresql://USER@HOST/DATABASE, for several front ends. Also from $PGC_STORE, which other
+    users of the machine cannot read."""
     config: Path | None = None
     """The config.yaml of a run (pgc train leaves one) for a new model; by default what pgc train does at --epsilon, --world."""
     model: str = "default"
-    """The model's name. Several may live in one folder: start once with each --config; later starts serve all of them."""
+    """The model's name. Several may live in one store: start once with each --config; later starts serve all of them."""
     world: str = "cartpole"
     """The world of a new model, where no --config is given."""
     epsilon: float = 1.0
     """ε of one agent, for all it ever sends, of a new model, where no --config is given."""
     submissions_per_agent: int = 1
     """T of a new model, where no --config is given: how often one agent submits, at ε/T each."""
+    score_epsilon: float = 0.0
+    """The share of ε for a noisy boolean "score ≥ Θ" in each report, of a new model, where no --config is given."""
+    offer_seconds: int = 3600
+    """How long an offer may be answered, however many versions pass. A report after that is refused."""
     host: str = "127.0.0.1"
     """Where to listen."""
     port: int = 8443
-    """And at which port; 0 takes a free one."""
+    """And at which port."""
     operator_port: int | None = None
     """Also: the operator's interface (metrics, rolling back) at this port of loopback."""
     certificate: Path | None = None
@@ -52,15 +68,17 @@ class Serve:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Issue or revoke the tokens with which devices may report. Printed once, stored hashed.
+    """Issue, revoke or count the tokens with which devices may report. Printed once, stored hashed.
 
-    pgc tokens issue FOLDER --count 10 --submissions 1    ·    pgc tokens revoke FOLDER --token TOKEN
+    pgc tokens issue FOLDER --count 10 --submissions 1 · pgc tokens revoke FOLDER --token TOKEN · pgc tokens count FOLDER
     """
 
-    action: Positional[str]
-    """issue or revoke."""
+    action: Positional[Literal["issue", "revoke", "count"]]
+    """What to do."""
     folder: Positional[Path] = Path("service")
     """The service's folder. The service may be running."""
+    store: str | None = None
+    """Another store than the folder's, as for pgc serve; also from $PGC_STORE."""
     count: int = 1
     """How many to issue."""
     submissions: int = 1
@@ -68,7 +86,7 @@ class Tokens:
     token: str | None = None
     """The one to revoke."""
     json: bool = False
-    """Print them as JSON and nothing else."""
+    """Print as JSON and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -80,88 +98,135 @@ class Join:
 
     url: Positional[str]
     """Of the service, for instance https://localhost:8443."""
-    token: str
-    """What admits this device (pgc tokens issue)."""
     limit: float
-    """ε: the lifetime limit of this device's ledger, whatever the service asks for. Of a new ledger; a ledger keeps its own."""
+    """ε: the lifetime limit of a new ledger, whatever the service asks for. A ledger that is there keeps its own."""
+    token: str | None = None
+    """What admits this device (pgc tokens issue prints it)."""
+    tokens: Path | None = None
+    """A file with one token a line, for several simulated devices: pgc tokens issue --count K > FILE."""
+    devices: int | None = None
+    """How many simulated devices; by default one for each token."""
+    world: str = "cartpole"
+    """The world that the device lives in."""
+    population: tuple[str, ...] | None = None
+    """How the worlds of several devices differ, as in pgc train: FIELD=v1,v2,… or FIELD=low:high; by default the world's own."""
     ledger: Path = Path("ledger.db")
-    """This device's ledger; made if there is none."""
+    """This device's ledger; for several devices the folder of their ledgers."""
     new_ledger: bool = False
-    """Make the ledger. Once in the life of a device: without it, a missing file is an error and not a fresh budget."""
+    """Make the ledger if there is none. Without it, a missing file is an error and not a fresh budget."""
     model: str = "default"
     """Which of the service's models."""
     ca: Path | None = None
     """The certificate of the authority to trust, if it is not a public one."""
     seed: int | None = None
-    """Of this device's world ψ, for simulated devices; by default at random."""
+    """Of the devices' worlds ψ; by default at random."""
+    at_once: int = 8
+    """How many of several devices run at the same time."""
     patience: float = 3600.0
     """Seconds to keep trying when the service cannot be reached."""
     json: bool = False
     """Print the result as JSON and nothing else."""
 
 
+@dataclass(frozen=True)
+class Replay:
+    """Check a store: compute θ again from the accepted reports, in their order, and compare every version that is kept.
+
+    Exits 1 if a version differs.
+    """
+
+    folder: Positional[Path] = Path("service")
+    """The service's folder."""
+    store: str | None = None
+    """Another store than the folder's, as for pgc serve; also from $PGC_STORE."""
+    model: str = "default"
+    """Which model."""
+    policy: Path | None = None
+    """Write θ and the averaged policy of the last report here, as safetensors."""
+    json: bool = False
+    """Print the result as JSON and nothing else."""
+
+
 def serve(given: list[str]) -> int:
     """`pgc serve`."""
-    uvicorn = require("uvicorn", "service")
+    uvicorn, uvloop = require("uvicorn", "service"), require("uvloop", "service")
     require("fastapi", "service")
-    from pgc.service import store
     from pgc.service.app import make_app, make_operator_app
     from pgc.service.keeper import Keeper
+    from pgc.service.watch import watch
 
     args = parse(Serve, "serve", given)
+    if args.offer_seconds < 1:
+        raise PgcError("--offer-seconds must be at least 1")
     tls = _tls(args)
     if not tls and not args.plain_text and not is_loopback(args.host):
         raise PgcError(f"{args.host} can be reached by others: give --certificate and --key, --dev-tls, or say --plain-text")
-    args.folder.mkdir(parents=True, exist_ok=True)
-    keeper = Keeper(store.sqlite_url(args.folder / "store.db"))
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
+    logging.getLogger("pgc.service").setLevel(logging.INFO)
+    keeper = Keeper(_store_url(args.folder, args.store, make=True), offer_seconds=args.offer_seconds)
     if args.model not in keeper.models and (args.config is not None or not keeper.models):
         keeper.create(args.model, _config(args))
+    elif args.config is not None:
+        raise PgcError(f"there is a model '{args.model}' already; a model keeps its config (give another --model)")
     for name, model in keeper.models.items():
-        print(
-            f"model {name}: version {model.version}, {model.received} reports, ε = {model.query.cost / 1e9:g} a report",
-            flush=True,
+        received, _ = keeper.accepted(name)
+        logging.getLogger("pgc.service").info(
+            "%s: version %d, %d reports, ε = %g a report", name, model.version, received, model.query.cost / 1e9
         )
     applications = [uvicorn.Config(make_app(keeper), host=args.host, port=args.port, log_level="warning", **tls)]
     if args.operator_port:
         operator = make_operator_app(keeper)
         applications.append(uvicorn.Config(operator, host="127.0.0.1", port=args.operator_port, log_level="warning"))
+    sys.setswitchinterval(0.001)  # the threads that write and update get their turn beside one that is always busy
+    scheme = "https" if tls else "http"
+    logging.getLogger("pgc.service").info("listening at %s://%s:%d/", scheme, args.host, args.port)
 
     async def both() -> None:
-        await asyncio.gather(*(uvicorn.Server(application).serve() for application in applications))
+        servers = [uvicorn.Server(application) for application in applications]
+        watching = asyncio.create_task(watch(keeper))
+        try:
+            await asyncio.gather(*(server.serve() for server in servers))
+        finally:
+            watching.cancel()
 
     try:
-        asyncio.run(both())
+        uvloop.run(both())
+    except SystemExit:  # uvicorn could not listen, and has said why
+        raise PgcError(f"cannot listen at {args.host}:{args.port}; is another service there? (--port)") from None
     finally:
         keeper.close()
+        logging.getLogger("pgc.service").info("stopped; everything is kept")
     return 0
 
 
 def tokens(given: list[str]) -> int:
     """`pgc tokens`."""
     require("sqlalchemy", "service")
-    import secrets
-
     from pgc.service import store
+    from pgc.service.keeper import issue_tokens
 
     args = parse(Tokens, "tokens", given)
-    if not (args.folder / "store.db").is_file():
-        raise PgcError(f"there is no service in {args.folder}; pgc serve {args.folder} makes one")
-    engine = store.connect(store.sqlite_url(args.folder / "store.db"))
-    with engine.begin() as db:
-        if args.action == "issue":
-            if args.count < 1 or args.submissions < 1:
-                raise PgcError("count and submissions must be at least 1")
-            made = [secrets.token_urlsafe(32) for _ in range(args.count)]
-            store.issue_tokens(db, [store.hash_token(token) for token in made], args.submissions)
-        elif args.action == "revoke" and args.token:
+    database = _open(args.folder, args.store)
+    result: dict[str, Any]
+    if args.action == "issue":
+        result = {"tokens": issue_tokens(database, args.count, args.submissions)}
+        said = "\n".join(result["tokens"])
+    elif args.action == "count":
+        with database.reading() as db:
+            tally = store.count_tokens(db)
+        result = tally._asdict()
+        said = f"{tally.usable} usable, for {tally.reports_left} reports; {tally.used_up} used up; {tally.revoked} revoked"
+    else:
+        if args.token is None:
+            raise PgcError("which? pgc tokens revoke FOLDER --token TOKEN")
+        with database.writing() as db:
             if not store.revoke_token(db, store.hash_token(args.token)):
                 raise PgcError("there is no such token")
-            made = []
-        else:
-            raise PgcError("say pgc tokens issue FOLDER, or pgc tokens revoke FOLDER --token TOKEN")
+        result, said = {"revoked": 1}, "revoked"
+    database.close()
     if args.json:
-        return print_json({"tokens": made})
-    print("\n".join(made) if made else "revoked")
+        return print_json(result)
+    print(said)
     return 0
 
 
@@ -170,32 +235,127 @@ def join(given: list[str]) -> int:
     require("httpx", "service")
     import numpy as np
 
-    from pgc.agent import Address, draw_psi
-    from pgc.device import Device
-    from pgc.device.play import NumpyPlayer
-    from pgc.device.recipe import Recipe
-    from pgc.problem import build
-    from pgc.randomness import trial_seed
-    from pgc.service.client import ServiceClient, run_device
-    from pgc.worlds.host import HostedWorld
+    from pgc.service.client import ServiceClient
+    from pgc.service.fleet import Fleet, recipe_for
+    from pgc.worlds import Population, make_world
 
     args = parse(Join, "join", given)
-    with ServiceClient(
-        args.url, args.token, model=args.model, ca=None if args.ca is None else str(args.ca), patience=args.patience
-    ) as service:
-        training = build(from_yaml(service.card()["config"])).training
-        seed = int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed
-        psi = draw_psi(Address(trial_seed(seed, 0), 0, 0), training.population)
-        player = NumpyPlayer(HostedWorld(training.world, psi), Recipe.of(training))
-        device = (
-            Device.create(args.ledger, args.limit, player=player) if args.new_ledger else Device.open(args.ledger, player=player)
-        )
-        accepted, why = run_device(service, device)
-    result = {"accepted": accepted, "ended": why, "epsilon_left": device.balance.left / 1e9}
+    admitted, ledgers = _admitted(args)
+    world = make_world(args.world)
+    varied = world.default_population if args.population is None else args.population
+    ca = None if args.ca is None else str(args.ca)
+
+    def connect(token: str) -> ServiceClient:
+        return ServiceClient(args.url, token, model=args.model, ca=ca, patience=args.patience)
+
+    with connect(admitted[0]) as service:
+        card = service.card()
+    if card.get("world") != args.world:
+        raise PgcError(f"the service trains for {card.get('world')}; this device's world is {args.world} (--world)")
+    begun = said = time.monotonic()
+
+    def say(done: int, accepted: int) -> None:
+        nonlocal said
+        if len(admitted) > 1 and not args.json and (time.monotonic() > said + 5 or done == len(admitted)):
+            said = time.monotonic()
+            rate = accepted / (said - begun)
+            print(
+                f"{done} of {len(admitted)} devices are done: {accepted} reports accepted, {rate:.0f} a second", file=sys.stderr
+            )
+
+    fleet = Fleet(
+        connect=connect,
+        tokens=admitted,
+        ledgers=ledgers,
+        limit=args.limit,
+        new_ledgers=args.new_ledger,
+        world=world,
+        population=Population.parse(world, varied),
+        recipe=recipe_for(world, card.get("recipe")),
+        seed=int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed,
+        say=say,
+    )
+    try:
+        joined = fleet.run(args.at_once)
+    except KeyboardInterrupt:
+        raise Interrupted("stopped; the same command goes on") from None
+    why = [{"devices": n, "why": words} for words, n in joined.ended.most_common()]
+    result = {"accepted": joined.accepted, "ended": why, "epsilon_left": joined.left / 1e9}
+    if joined.accepted == 0 and len(admitted) == 1 and joined.failed:
+        raise PgcError(why[0]["why"])
     if args.json:
-        return print_json(result)
-    print(f"{accepted} report(s) accepted; ε = {result['epsilon_left']:g} is left. {why}.", file=sys.stdout)
-    return 0
+        print_json(result)
+    else:
+        print(f"{joined.accepted} report(s) accepted; ε = {result['epsilon_left']:g} is left.", end=" ")
+        print("; ".join(f"{n} device(s): {words}" for words, n in joined.ended.most_common()) + ".")
+    return 2 if joined.failed else 0
+
+
+def replay(given: list[str]) -> int:
+    """`pgc replay`."""
+    require("sqlalchemy", "service")
+    import numpy as np
+    from safetensors.numpy import save
+
+    from pgc.service.replay import replay as run
+
+    args = parse(Replay, "replay", given)
+    database = _open(args.folder, args.store)
+    made = run(database, args.model)
+    database.close()
+    if args.policy is not None:
+        args.policy.write_bytes(save({"theta": np.asarray(made.state.theta), "averaged": np.asarray(made.state.average)}))
+    result = made._asdict() | {"same": made.differs is None}
+    del result["state"]
+    if args.json:
+        print_json(result)
+    else:
+        words = "the same to the bit" if made.differs is None else f"NOT the same from version {made.differs} on"
+        print(f"{made.reports} reports make {made.versions} versions; {made.compared} of them are kept, and are {words}")
+    return 0 if made.differs is None else 1
+
+
+def _store_url(folder: Path, store: str | None, *, make: bool = False) -> str:
+    from pgc.service.schema import sqlite_url
+
+    url = store or os.environ.get(STORE)
+    if url:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+        return url
+    if make:
+        folder.mkdir(parents=True, exist_ok=True)
+    elif not (folder / "store.db").is_file():
+        raise PgcError(f"there is no service in {folder}; pgc serve {folder} makes one")
+    return sqlite_url(folder / "store.db")
+
+
+def _open(folder: Path, store: str | None) -> Store:
+    from pgc.service.schema import Store
+
+    return Store(_store_url(folder, store))
+
+
+def _admitted(args: Join) -> tuple[list[str], list[Path]]:
+    """The tokens, and the ledgers that go with them."""
+    if (args.token is None) == (args.tokens is None):
+        raise PgcError("give --token TOKEN, or --tokens FILE for several devices")
+    if args.at_once < 1 or (args.devices is not None and args.devices < 1):
+        raise PgcError("--devices and --at-once must be at least 1")
+    if args.token is not None:
+        if args.devices not in (None, 1):
+            raise PgcError(f"{args.devices} devices need as many tokens: give --tokens FILE")
+        return [args.token], [args.ledger]
+    assert args.tokens is not None
+    try:
+        found = args.tokens.read_text().split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PgcError(f"cannot read tokens in {args.tokens} ({error})") from None
+    wanted = len(found) if args.devices is None else args.devices
+    if not 0 < wanted <= len(found):
+        raise PgcError(f"{args.tokens} has {len(found)} token(s); {wanted} are needed")
+    folder = Path("ledgers") if args.ledger == Path("ledger.db") else args.ledger
+    return found[:wanted], [folder / f"{n:06}.db" for n in range(wanted)]
 
 
 def _config(args: Serve) -> TrainConfig:
@@ -204,13 +364,21 @@ def _config(args: Serve) -> TrainConfig:
             return from_yaml(args.config.read_text())
         except OSError as error:
             raise PgcError(f"cannot read {args.config} ({error.strerror})") from None
-    return configure(world=args.world, epsilon=args.epsilon, submissions_per_agent=args.submissions_per_agent)
+    return configure(
+        world=args.world,
+        epsilon=args.epsilon,
+        submissions_per_agent=args.submissions_per_agent,
+        score_epsilon=args.score_epsilon,
+    )
 
 
 def _tls(args: Serve) -> dict[str, str]:
     if (args.certificate is None) != (args.key is None):
         raise PgcError("--certificate and --key go together")
     if args.certificate is not None and args.key is not None:
+        for file in (args.certificate, args.key):
+            if not os.access(file, os.R_OK):
+                raise PgcError(f"cannot read {file}")
         return {"ssl_certfile": str(args.certificate), "ssl_keyfile": str(args.key)}
     if not args.dev_tls:
         return {}

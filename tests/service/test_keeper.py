@@ -1,63 +1,70 @@
 """The service without its transport: admission, counting once, and a state that is the replay of what was accepted."""
 
-import jax
 import numpy as np
 import pytest
 
 from pgc.config import configure
 from pgc.device import Device
 from pgc.service import store
+from pgc.service.admission import Issued, Verdict
 from pgc.service.keeper import Keeper
-from pgc.service.store import Verdict
+from pgc.service.replay import replay, same
+from pgc.service.schema import sqlite_url
 from pgc.wire import Malformed, Offer
 
 CONFIG = configure(epsilon=1.0, submissions=1000, buffer_size=3, local_episodes=2)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(address):
     """A keeper with one model; its tests use tokens of their own."""
-    path = tmp_path_factory.mktemp("service") / "store.db"
-    keeper = Keeper(store.sqlite_url(path))
+    keeper = Keeper(address)
     keeper.create("home", CONFIG)
-    yield keeper, path
+    yield keeper
     keeper.close()
 
 
+def fetch(keeper, token):
+    issued = keeper.offer(token, "home").result()
+    return Offer.decode(keeper.encoded(issued)) if isinstance(issued, Issued) else issued
+
+
 def cycle(keeper, token, device, rng):
-    offer = keeper.offer(token, "home").result()
+    offer = fetch(keeper, token)
     assert isinstance(offer, Offer)
     report = device.release(offer, rng.standard_normal(len(offer.theta)))
     return offer, report, keeper.report(token, "home", report).result()
 
 
 def test_a_token_is_good_for_exactly_its_reports(made, tmp_path, rng):
-    keeper, _ = made
+    keeper = made
     [token] = keeper.issue_tokens(1, submissions=2)
     device = Device.create(tmp_path / "l.db", 10.0)
     first, report, verdict = cycle(keeper, token, device, rng)
     assert verdict is Verdict.ACCEPTED
     second, _, verdict = cycle(keeper, token, device, rng)
     assert verdict is Verdict.ACCEPTED and second.offer_id != first.offer_id
-    assert keeper.offer(token, "home").result() is None
+    assert fetch(keeper, token) is Verdict.USED_UP
+    keeper.settle()
     before = keeper.models["home"].received
     assert keeper.report(token, "home", report).result() is Verdict.DUPLICATE  # acknowledged again, counted once
+    keeper.settle()
     assert keeper.models["home"].received == before
 
 
 def test_who_asks_again_gets_the_same_offer(made):
-    keeper, _ = made
+    keeper = made
     [token] = keeper.issue_tokens(1, submissions=1)
-    first, again = (keeper.offer(token, "home").result() for _ in range(2))
+    first, again = (fetch(keeper, token) for _ in range(2))
     assert first.encode() == again.encode()
 
 
 def test_refusals(made, tmp_path, rng):
-    keeper, _ = made
+    keeper = made
     [token, other] = keeper.issue_tokens(2, submissions=1)
     device = Device.create(tmp_path / "l.db", 10.0)
-    assert keeper.offer("nonsense", "home").result() is Verdict.UNKNOWN_TOKEN
-    offer = keeper.offer(token, "home").result()
+    assert fetch(keeper, "nonsense") is Verdict.UNKNOWN_TOKEN
+    offer = fetch(keeper, token)
     report = device.release(offer, rng.standard_normal(len(offer.theta)))
     assert keeper.report("nonsense", "home", report).result() is Verdict.UNKNOWN_TOKEN
     assert keeper.report(other, "home", report).result() is Verdict.UNKNOWN_OFFER  # another's offer
@@ -73,14 +80,14 @@ def test_refusals(made, tmp_path, rng):
 
 
 def test_a_late_report_is_refused(made, tmp_path, rng):
-    keeper, _ = made
+    keeper = made
     [token] = keeper.issue_tokens(1, submissions=1)
-    offer = keeper.offer(token, "home").result()
+    offer = fetch(keeper, token)
     report = Device.create(tmp_path / "l.db", 10.0).release(offer, rng.standard_normal(len(offer.theta)))
     clock, keeper.clock = keeper.clock, lambda: offer.expires_at + 1
     try:
         assert keeper.report(token, "home", report).result() is Verdict.LATE
-        renewed = keeper.offer(token, "home").result()
+        renewed = fetch(keeper, token)
         assert renewed.offer_id != offer.offer_id
     finally:
         keeper.clock = clock
@@ -88,59 +95,96 @@ def test_a_late_report_is_refused(made, tmp_path, rng):
 
 def test_what_is_kept_is_the_replay_of_what_was_accepted(made, tmp_path, rng):
     """Another process that opens the store has the same state, to the bit; and so has a model that takes the reports again."""
-    keeper, path = made
+    keeper = made
     device = Device.create(tmp_path / "l.db", 100.0)
     tokens = keeper.issue_tokens(40, submissions=1)
-    early = keeper.offer(tokens[-1], "home").result()  # of a version that will be old when it is answered
+    early = fetch(keeper, tokens[-1])  # of a version that will be old when it is answered
     for token in tokens[:-1]:
         assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
+    keeper.settle()
     stale = device.release(early, rng.standard_normal(len(early.theta)))
     assert keeper.models["home"].version > early.policy_version + 5
-    assert keeper.offer(tokens[-1], "home").result().encode() == early.encode()
+    assert fetch(keeper, tokens[-1]).encode() == early.encode()
     assert keeper.report(tokens[-1], "home", stale).result() is Verdict.ACCEPTED
-    keeper.issue_tokens(1, 1)  # whatever was committed before is applied now
-    again = Keeper(store.sqlite_url(path))
+    keeper.settle()
+    assert keeper.models["home"].received >= 40
+    made = replay(keeper.database, "home")
+    assert made.differs is None and made.compared == made.versions > 12 and made.reports == keeper.accepted("home")[0]
+    assert same(made.state, keeper.models["home"].state)
+    again = Keeper(keeper.url)
     try:
-        mine, theirs = (jax.tree.leaves(k.models["home"].state) for k in (keeper, again))
-        assert int(keeper.models["home"].received) >= 40
-        for one, other in zip(mine, theirs, strict=True):
-            np.testing.assert_array_equal(one, other)
+        assert not again.leads and again.models["home"].published.version == keeper.models["home"].version
     finally:
         again.close()
 
 
-def test_nothing_links_an_answered_offer_to_its_token(made, tmp_path, rng):
-    keeper, path = made
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_another_process_goes_on_where_this_one_died(kind, request, tmp_path, rng):
+    """To the bit, the buffer included; and while the first lives, the second only follows."""
+    url = sqlite_url(tmp_path / "store.db") if kind == "sqlite" else request.getfixturevalue("new_database")()
+    first = Keeper(url)
+    first.create("home", CONFIG)
+    second = Keeper(url)
+    try:
+        device = Device.create(tmp_path / "l.db", 100.0)
+        for keeper, token in zip((first, second) * 4, first.issue_tokens(8, submissions=1), strict=True):
+            assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED  # either takes reports, one makes versions
+        first.settle()
+        second.settle()
+        assert first.leads and not second.leads
+        assert second.models["home"].published.version == first.models["home"].published.version == 2
+        state = first.models["home"].state
+        first.close()
+        second.settle()
+        assert second.leads and same(second.models["home"].state, state)
+        for token in second.issue_tokens(1, submissions=1):
+            assert cycle(second, token, device, rng)[2] is Verdict.ACCEPTED
+        second.settle()
+        assert second.models["home"].version == 3 and replay(second.database, "home").differs is None
+    finally:
+        second.close()
+
+
+def test_nothing_links_a_report_to_its_token(made, tmp_path, rng):
+    """The only row that did is deleted with the same commit, and overwritten on the disk."""
+    keeper = made
     [token] = keeper.issue_tokens(1, submissions=1)
+    fetched = fetch(keeper, token)
+    hashed = store.hash_token(token)
+    with keeper.database.reading() as db:
+        assert [o.token for o in db.execute(store.offers.select()) if o.offer_id == fetched.offer_id.to_bytes(8, "big")] == [
+            hashed
+        ]
     offer, _, _ = cycle(keeper, token, Device.create(tmp_path / "l.db", 10.0), rng)
-    with keeper._engine.begin() as db:
-        row = db.execute(store.offers.select().where(store.offers.c.offer_id == offer.offer_id.to_bytes(8, "big"))).one()
-    assert row.token is None and token.encode() not in path.read_bytes()
+    assert offer.offer_id == fetched.offer_id
+    with keeper.database.reading() as db:
+        assert db.execute(store.offers.select().where(store.offers.c.token == hashed)).first() is None
+        if keeper.database.path is None:
+            return
+        db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    kept = keeper.database.path.read_bytes()
+    assert kept.count(hashed) <= 2 and token.encode() not in kept  # in the table of tokens and its index
 
 
 def test_rolling_back(made, tmp_path, rng):
     """θ of an earlier version under a new number; recovered as such; and learning goes on from there."""
-    keeper, path = made
+    keeper = made
     device, model = Device.create(tmp_path / "l.db", 100.0), keeper.models["home"]
     for token in keeper.issue_tokens(7, submissions=1):
         cycle(keeper, token, device, rng)
-    keeper.ping().result()
+    keeper.settle()
     before, received = model.version, model.received
-    with keeper._engine.connect() as db:
+    with keeper.database.reading() as db:
         old = model.unpack(store.load_version(db, "home", before - 1).state)
     assert keeper.roll_back("home", before - 1) == before + 1
-    keeper.ping().result()
+    keeper.settle()
     assert (model.version, model.received) == (before + 1, received) and int(model.state.buffer_count) == 0
     np.testing.assert_array_equal(model.state.theta, old.theta)
     assert keeper.versions("home", 2)[0][0] == before + 1
     for token in keeper.issue_tokens(4, submissions=1):
         assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
-    keeper.ping().result()
+    keeper.settle()
     assert model.version == before + 2
-    again = Keeper(store.sqlite_url(path))
-    try:
-        np.testing.assert_array_equal(again.models["home"].state.theta, model.state.theta)
-    finally:
-        again.close()
+    assert replay(keeper.database, "home").differs is None
     with pytest.raises(Exception, match="has no version 99999"):
         keeper.roll_back("home", 99_999)

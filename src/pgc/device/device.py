@@ -70,12 +70,14 @@ class Device:
         most_episodes: int = 1000,
         most_bytes: int = 2**18,
         slot_seconds: float | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """A device with this ledger.
 
         `accepts`: mechanisms that it is willing to use. `most_epsilon`: the most that one report may cost; by default all that is
         left. `most_bytes`: of one report. `slot_seconds`: every answer takes a whole number of these, so that time says nothing;
-        choose it longer than any play.
+        choose it longer than any play. `clock`: by which an offer has expired; a late report is of no use, and no risk, so this
+        may be the aggregator's.
         """
         unknown = set(accepts) - set(EXACT)
         if unknown:
@@ -85,6 +87,7 @@ class Device:
         self._ledger, self._player, self._accepts = ledger, player, frozenset(accepts)
         self._most = None if most_epsilon is None else nano_of(most_epsilon)
         self._most_episodes, self._most_bytes, self._slot = most_episodes, most_bytes, slot_seconds
+        self._clock = clock
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], epsilon: float, **settings: Any) -> Device:
@@ -157,7 +160,7 @@ class Device:
             raise _Refused(f"a report for {words(query.cost)}; this device gives at most {words(self._most)} at once")
         if query.cost > left:
             raise _Refused(f"this costs {words(query.cost)} and {words(left)} of {words(self.balance.most)} is left")
-        if offer.expires_at and time.time() >= offer.expires_at:
+        if offer.expires_at and self._clock() >= offer.expires_at:
             raise _Refused("the offer has expired")
         if offer.episodes > self._most_episodes:
             raise _Refused(f"{offer.episodes} local episodes; this device plays at most {self._most_episodes}")

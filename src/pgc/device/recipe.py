@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+from pgc.errors import PgcError
 
 if TYPE_CHECKING:
     from pgc.agent import LocalTraining
@@ -58,6 +60,35 @@ class Recipe:
         """d, the length of θ."""
         return sum(out * (into + self.biases) for out, into in self.shapes)
 
+    @property
+    def card(self) -> dict[str, Any]:
+        """What is the same in every world, as plain data: what a service publishes beside θ."""
+        return {name: getattr(self, name) for name in CARD}
+
+    @classmethod
+    def read(cls, card: Any, *, bounds: Bounds, actions: int | Bounds, max_steps: int, score_threshold: float) -> Recipe:
+        """A published recipe, for this device's own world. Names from fixed lists and numbers; whatever else is refused.
+
+        Who publishes it decides how useful reports are, never what they cost: ε is the mechanism's, and the ledger's.
+        """
+        if not isinstance(card, dict) or set(card) != set(CARD):
+            raise PgcError("the service's recipe is not one that this version of pgc knows")
+        hints = get_type_hints(cls)
+        for name, value in card.items():
+            choices = get_args(hints[name]) if get_origin(hints[name]) is Literal else ()
+            if choices and not (isinstance(value, str) and value in choices):
+                raise PgcError(f"the service's recipe says {name} = {value!r}; this version of pgc knows {', '.join(choices)}")
+            if hints[name] is bool and not isinstance(value, bool):
+                raise PgcError(f"the service's recipe says {name} = {value!r}, which is neither true nor false")
+            if hints[name] is float and not (type(value) in (int, float) and abs(value) < 1e6):
+                raise PgcError(f"the service's recipe says {name} = {value!r}, which is no number for it")
+        widths = card["hidden"]
+        fine = isinstance(widths, list | tuple) and len(widths) <= 8
+        if not fine or not all(type(w) is int and 1 <= w <= 2**14 for w in widths):
+            raise PgcError(f"the service's recipe has hidden layers of {widths!r}")
+        world: dict[str, Any] = dict(bounds=bounds, actions=actions, max_steps=max_steps, score_threshold=score_threshold)
+        return cls(**world, **(card | {"hidden": tuple(widths)}))
+
     @classmethod
     def of(cls, training: LocalTraining) -> Recipe:
         """What the agents of a simulation do, for real devices."""
@@ -85,3 +116,7 @@ class Recipe:
             reduction=loss.reduction,
             standardize=loss.standardize,
         )
+
+
+CARD = tuple(f.name for f in fields(Recipe) if f.name not in ("bounds", "actions", "max_steps", "score_threshold"))
+"""The fields that do not belong to a world."""

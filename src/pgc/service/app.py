@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from concurrent.futures import Future
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -23,11 +22,11 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from pgc import __version__
 from pgc.config import to_yaml
 from pgc.errors import PgcError
+from pgc.service.admission import Verdict
 from pgc.service.keeper import Keeper
 from pgc.service.page import PAGE
-from pgc.service.store import Verdict
-from pgc.service.writer import Busy
-from pgc.wire import Malformed, Offer
+from pgc.service.writer import Busy, Unwritten
+from pgc.wire import Malformed
 from pgc.wire.report import HEAD_SIZE
 
 STATUS = {
@@ -37,6 +36,7 @@ STATUS = {
     Verdict.UNKNOWN_OFFER: 404,
     Verdict.CONFLICT: 409,
     Verdict.LATE: 410,
+    Verdict.USED_UP: 410,
 }
 BINARY = "application/octet-stream"
 
@@ -50,17 +50,19 @@ def make_app(keeper: Keeper) -> FastAPI:
     async def offer(model: str, request: Request) -> Response:
         """An offer for one report: the one that this token holds, or a new one."""
         token = _token(request)
-        made = await _wait(keeper.offer(token, _known(keeper, model)))
-        if isinstance(made, Offer):
-            return Response(made.encode(), media_type=BINARY)
-        return _said(410, "this token's reports are used up") if made is None else _said(STATUS[made], made.value)
+        issued = await asyncio.wrap_future(keeper.offer(token, _known(keeper, model)))
+        if isinstance(issued, Verdict):
+            return _said(STATUS[issued], issued.value)
+        made = keeper.encoded(issued) if keeper.is_at_hand(issued) else await asyncio.to_thread(keeper.encoded, issued)
+        return Response(made, media_type=BINARY)
 
     @app.post("/v1/models/{model}/reports", response_class=Response)
     async def report(model: str, request: Request) -> Response:
         """A report. It is on the disk when this answers; sent again, it is acknowledged again and counted once."""
         token, name = _token(request), _known(keeper, model)
         data = await _body(request, HEAD_SIZE + keeper.models[name].query.payload_size)
-        verdict = await _wait(keeper.report(token, name, data))
+        verdict = await asyncio.wrap_future(keeper.report(token, name, data))
+        assert isinstance(verdict, Verdict)
         return _said(STATUS[verdict], verdict.value)
 
     @app.get("/v1/models")
@@ -72,15 +74,25 @@ def make_app(keeper: Keeper) -> FastAPI:
     async def model_card(model: str) -> dict[str, Any]:
         """What is public about a model: settings, progress, price."""
         it = keeper.models[_known(keeper, model)]
+        received, buffered = keeper.accepted(model)
         return {
             "model": model,
-            "version": it.version,
-            "received": it.received,
-            "buffered": int(it.state.buffer_count),
+            "version": it.published.version,
+            "received": received,
+            "buffered": buffered,
             "mechanism": it.query.name,
             "epsilon_per_report": it.query.cost / 10**9,
+            "world": it.problem.config.world,
+            "recipe": it.recipe.card,
             "config": to_yaml(it.config),
         }
+
+    @app.get("/v1/models/{model}/progress")
+    async def progress(model: str) -> dict[str, Any]:
+        """How learning went since this process began, from what is public and from the noisy booleans."""
+        training = keeper.models[_known(keeper, model)].problem.training
+        points = [point._asdict() for point in keeper.points.get(model, [])]
+        return {"threshold": training.world.score_threshold, "points": points}
 
     @app.get("/v1/models/{model}/policy", response_class=Response)
     async def policy(model: str) -> Response:
@@ -92,7 +104,7 @@ def make_app(keeper: Keeper) -> FastAPI:
     async def versions(model: str) -> dict[str, Any]:
         """The newest hundred versions."""
         listed = await asyncio.to_thread(keeper.versions, _known(keeper, model))
-        return {"versions": [{"version": version, "reports": applied} for version, applied in listed]}
+        return {"versions": [row._asdict() for row in listed]}
 
     @app.get("/", response_class=HTMLResponse)
     async def page() -> HTMLResponse:
@@ -114,7 +126,7 @@ def make_app(keeper: Keeper) -> FastAPI:
     async def ready() -> Response:
         """It can write."""
         try:
-            await asyncio.wait_for(_wait(keeper.ping()), 5)
+            await asyncio.wait_for(asyncio.to_thread(keeper.ping), 5)
         except Exception:
             return _said(503, "the store cannot be written")
         return _said(200, "ready")
@@ -165,14 +177,14 @@ def _explained(app: FastAPI) -> FastAPI:
     async def busy(request: Request, error: Exception) -> Response:
         return JSONResponse({"detail": "too many requests are waiting; try again in a second"}, 429, {"retry-after": "1"})
 
+    async def unwritten(request: Request, error: Exception) -> Response:
+        return JSONResponse({"detail": "the store cannot be written now; send the same again"}, 503, {"retry-after": "1"})
+
     app.add_exception_handler(_Refused, refused)
     app.add_exception_handler(Malformed, refused)
     app.add_exception_handler(Busy, busy)
+    app.add_exception_handler(Unwritten, unwritten)
     return app
-
-
-async def _wait(future: Future[Any]) -> Any:
-    return await asyncio.wrap_future(future)
 
 
 async def _body(request: Request, most: int) -> bytes:

@@ -1,15 +1,20 @@
 """The device's side of the service: fetch an offer, answer it, send the report until it is acknowledged, always the same bytes.
 
-with ServiceClient(url, token) as service:
-    run_device(service, device)
+    with ServiceClient(url, token) as service:
+        run_device(service, Device.open("ledger.db", player=player, clock=service.clock))
+
+It needs httpx and nothing else of the extras: what a device embeds.
 """
 
 from __future__ import annotations
 
+import email.utils
+import logging
 import random
 import ssl
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
@@ -19,7 +24,10 @@ from pgc.device import Device, Refusal
 from pgc.errors import PgcError
 from pgc.service import is_loopback
 
+log = logging.getLogger("pgc.device")
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
+ANSWERS = (200, 404, 409, 410)
+"""Status codes that say what became of a request; 429 and 5xx are temporary; the others are mistakes that no retry mends."""
 
 
 class ServiceClient:
@@ -36,11 +44,18 @@ class ServiceClient:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`ca`: a file with the certificate of the authority to trust, if it is not a public one. `patience`: in seconds."""
-        if httpx.URL(url).scheme != "https" and not is_loopback(httpx.URL(url).host):
+        try:
+            address = httpx.URL(url)
+        except httpx.InvalidURL as error:
+            raise PgcError(f"{url} is no address ({error})") from None
+        if address.scheme != "https" and not (address.scheme == "http" and is_loopback(address.host)):
             raise PgcError(f"{url} is not https: reports are private by themselves, a token is not")
-        verify: ssl.SSLContext | bool = True if ca is None else ssl.create_default_context(cafile=ca)
-        self._http = httpx.Client(base_url=url, verify=verify, timeout=30, headers={"authorization": f"Bearer {token}"})
-        self._model, self._patience, self._sleep = model, patience, sleep
+        if not token.isascii() or not token.isprintable() or not token.strip():
+            raise PgcError("that is no token; pgc tokens issue prints some")
+        headers = {"authorization": f"Bearer {token.strip()}"}
+        self._http = httpx.Client(base_url=address, verify=_trusting(ca), timeout=30, headers=headers)
+        self._url, self._model, self._patience, self._sleep = url, model, patience, sleep
+        self._ahead = 0.0
 
     def __enter__(self) -> ServiceClient:
         return self
@@ -48,9 +63,15 @@ class ServiceClient:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._http.close()
 
+    def clock(self) -> float:
+        """The service's time, as its last answer told it: a device's own clock may be wrong."""
+        return time.monotonic() + self._ahead if self._ahead else time.time()
+
     def card(self) -> dict[str, Any]:
         """What is public about the model."""
-        made: dict[str, Any] = self._ask("GET", "", b"").json()
+        made = self._json(self._ask("GET", "", b""))
+        if not isinstance(made, dict):
+            raise PgcError(f"{self._url} does not answer as a pgc service does")
         return made
 
     def offer(self) -> bytes | None:
@@ -59,45 +80,55 @@ class ServiceClient:
         return None if answer.status_code == 410 else answer.content
 
     def submit(self, report: bytes) -> str:
-        """What became of a report: "accepted", "duplicate", or why it came too late."""
-        answer = self._ask("POST", "/reports", report)
-        return str(answer.json()["detail"])
+        """What became of a report: "accepted", "duplicate", or why it does not count."""
+        return _detail(self._ask("POST", "/reports", report))
 
     def _ask(self, method: str, path: str, body: bytes) -> httpx.Response:
-        """Until there is an answer. 404, 409 and 410 are answers; 400, 401 and 413 are mistakes that no retry mends."""
+        """Until there is an answer."""
         pause, until, why = FIRST_PAUSE, time.monotonic() + self._patience, ""
         while True:
             wait = pause
             try:
                 answer = self._http.request(method, f"/v1/models/{self._model}{path}", content=body)
-                if answer.status_code in (200, 404, 409, 410):
-                    if answer.status_code == 404 and not path.startswith("/reports"):
-                        raise PgcError(f"the service has no model '{self._model}'")
+                self._note_time(answer)
+                if answer.status_code in ANSWERS:
+                    if answer.status_code == 404 and path != "/reports":
+                        raise PgcError(f"{self._url} has no model '{self._model}' ({_detail(answer)})")
                     return answer
                 why = f"{answer.status_code}: {_detail(answer)}"
                 if answer.status_code < 500 and answer.status_code != 429:
                     raise PgcError(f"the service refuses: {_detail(answer)}")
-                wait = max(wait, float(answer.headers.get("retry-after", 0)))
-            except httpx.ConnectError as error:
-                if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                    raise PgcError(
-                        "the service's certificate is not signed by an authority that is trusted here; give --ca FILE"
-                    ) from None
-                why = str(error)
+                wait = max(wait, _seconds(answer.headers.get("retry-after")))
             except httpx.TransportError as error:
+                if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                    raise PgcError(_about_certificate(str(error))) from None
                 why = str(error) or type(error).__name__
             wait *= random.uniform(0.5, 1.5)
             if time.monotonic() + wait > until:
-                raise PgcError(f"gave up after {self._patience:g} s: {why}")
+                raise PgcError(f"gave up on {self._url} after {self._patience:g} s: {why}")
             self._sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _json(self, answer: httpx.Response) -> Any:
+        try:
+            return answer.json()
+        except ValueError:
+            return None
+
+    def _note_time(self, answer: httpx.Response) -> None:
+        try:
+            told = email.utils.parsedate_to_datetime(answer.headers["date"]).timestamp()
+        except (KeyError, ValueError, OverflowError, TypeError):
+            return
+        self._ahead = told - time.monotonic()
 
 
 def run_device(service: ServiceClient, device: Device, most: int | None = None) -> tuple[int, str]:
     """Answer offers until the token or the device's budget is used up. How many were accepted, and why it ended.
 
     Killed at any point, it can be started again: the service hands out the same offer until it is answered, and the device's
-    ledger has the bytes if they were paid for.
+    ledger has the bytes if they were paid for. A report that comes too late is paid for and not counted; the next offer is
+    answered if the budget still affords it.
     """
     accepted = 0
     while most is None or accepted < most:
@@ -107,12 +138,41 @@ def run_device(service: ServiceClient, device: Device, most: int | None = None) 
         report = device.answer(offer)
         if isinstance(report, Refusal):
             return accepted, report.reason
-        accepted += service.submit(report) in ("accepted", "duplicate")
+        said = service.submit(report)
+        if said in ("accepted", "duplicate"):
+            accepted += 1
+        else:
+            log.warning("a report does not count: %s", said)
     return accepted, f"{most} reports were asked for"
+
+
+@lru_cache(8)
+def _trusting(ca: str | None) -> ssl.SSLContext:
+    """Made once for all devices of a process: reading the authorities takes longer than a report."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise PgcError(f"{ca} cannot be read as a certificate ({error})") from None
+
+
+def _about_certificate(said: str) -> str:
+    reason = said.partition("certificate verify failed: ")[2].partition(" (_ssl")[0] or said
+    if "not yet valid" in reason or "expired" in reason:
+        return f"the service's certificate is not good today ({reason}): is this device's clock right?"
+    if "ostname" in reason or "IP address" in reason:
+        return f"the service's certificate is for another name ({reason})"
+    return f"the service's certificate is not signed by an authority that is trusted here ({reason}); give --ca FILE"
 
 
 def _detail(answer: httpx.Response) -> str:
     try:
         return str(answer.json()["detail"])
     except Exception:
-        return answer.text[:100]
+        return " ".join(answer.text[:100].split()) or answer.reason_phrase
+
+
+def _seconds(retry_after: str | None) -> float:
+    try:
+        return min(float(retry_after or 0), LONGEST_PAUSE)
+    except ValueError:
+        return 0.0

@@ -3,33 +3,37 @@
     offer(token, model)            the offer that this token holds, or a new one
     report(token, model, bytes)    decoded strictly, counted once, on the disk before it is acknowledged
 
-θ is a function of the accepted reports in their order: each model's newest version is in the store with the place of the last
-report that went into it, and after a crash the reports behind it are applied again.
+`admission.py` decides, `writer.py` commits in groups, `updater.py` makes versions of θ of what was accepted, in its order.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import sqlalchemy as sql
 
 from pgc.config import TrainConfig, from_yaml, to_yaml
 from pgc.errors import PgcError
 from pgc.service import store
+from pgc.service.admission import Answer, Ask, Issued, Verdict
 from pgc.service.model import Model
-from pgc.service.store import Issued, Verdict
-from pgc.service.writer import Writer
-from pgc.wire import Malformed, Offer
+from pgc.service.schema import Store
+from pgc.service.updater import Updater
+from pgc.service.watch import Point
+from pgc.service.writer import Busy, Writer
+from pgc.wire import Malformed
 from pgc.wire.report import split
 
+log = logging.getLogger("pgc.service")
 OFFER_SECONDS = 3600
+MOST_BEHIND = 5000
+"""Reports that may wait to be applied, beyond a buffer's worth, before no new offers are made for a while."""
 
 
 @dataclass
@@ -42,163 +46,140 @@ class Keeper:
     models: dict[str, Model] = field(default_factory=dict)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     """What became of offers and reports since this process began."""
-    _applied: dict[str, int] = field(default_factory=dict)
+
+    points: dict[str, list[Point]] = field(default_factory=dict)
+    """How learning went since this process began (`watch.py`)."""
 
     def __post_init__(self) -> None:
         """Recover everything."""
-        self._engine = store.connect(self.url)
-        with self._engine.begin() as db:
-            for name, config in store.list_models(db).items():
-                self._recover(db, name, from_yaml(config))
-        self._catch_up()
-        self._writer = Writer(self._engine, self._catch_up)
+        self.database = Store(self.url)
+        self._updater = Updater(self.database, self.models, lambda name, config: Model(name, from_yaml(config)))
+        self._writer = Writer(self.database, lambda: self.clock(), self._updater.wake)
 
     def create(self, name: str, config: TrainConfig) -> Model:
         """A new model."""
-        if not name.replace("-", "").isalnum() or len(name) > 64:
+        if not (name.isascii() and name.replace("-", "").isalnum() and len(name) <= 64):
             raise PgcError(f"a model's name has letters, digits and hyphens, at most 64 of them; not '{name}'")
-        if name in self.models:
-            raise PgcError(f"there is a model '{name}' already")
-        model = Model(name, config)
-        self._writer.submit(lambda db: store.create_model(db, name, to_yaml(model.config), model.pack())).result()
-        self._applied[name] = 0
-        self.models[name] = model
-        return model
+        made = Model(name, config)
+        try:
+            with self.database.writing() as db:
+                store.create_model(db, name, to_yaml(config), made.pack())
+        except sql.exc.IntegrityError:
+            raise PgcError(f"there is a model '{name}' already") from None
+        self.settle()
+        return self.models[name]
 
-    def offer(self, token: str, name: str) -> Future[Offer | Verdict | None]:
+    def offer(self, token: str, name: str) -> Future[Issued | Verdict]:
         """Step 1. The future is done when the offer is on the disk: after a crash its report will be known."""
-        model, now = self._model(name), int(self.clock())
-        fresh = Issued(secrets.randbits(64), model.version, now + self.offer_seconds)
-        hashed = store.hash_token(token)
+        model = self._model(name)
+        if self.accepted(name)[1] > MOST_BEHIND + int(model.problem.aggregator.buffer_size):
+            raise Busy
+        expires_at = int(self.clock()) + self.offer_seconds
+        fresh = Issued(secrets.randbits(64), model.published.version, expires_at, name, store.hash_token(token))
+        return self._submit("offers", Ask(fresh))
 
-        def take(db: sql.Connection) -> Offer | Verdict | None:
-            issued = store.take_offer(db, hashed, name, fresh, now)
-            if not isinstance(issued, Issued):
-                return issued
-            return self._offer(db, model, issued)
+    def is_at_hand(self, issued: Issued) -> bool:
+        """Whether the version that it was issued for is in memory."""
+        return self._updater.recent(issued.model, issued.version) is not None
 
-        future = self._writer.submit(take)
-        future.add_done_callback(lambda done: self._count("offers", done))
-        return future
+    def encoded(self, issued: Issued) -> bytes:
+        """The offer itself, of the version that it was issued for: the same bytes whenever it is asked for."""
+        return self._updater.published(issued.model, issued.version).offer(issued.offer_id, issued.expires_at)
 
-    def report(self, token: str, name: str, data: bytes) -> Future[Verdict]:
+    def accepted(self, name: str) -> tuple[int, int]:
+        """Reports accepted so far by all front ends, and how many of them wait for the next version; as of the last look."""
+        return self._updater.accepted(name)
+
+    def report(self, token: str, name: str, data: bytes) -> Future[Issued | Verdict]:
         """Step 4, first half: decode, count, keep. Malformed bytes are refused here, before anything is looked up."""
-        model, now = self._model(name), int(self.clock())
-        offer_id, version, payload = split(data)
-        model.query.decode_code(payload)
-        hashed = store.hash_token(token)
-        future = self._writer.submit(lambda db: store.take_report(db, hashed, name, offer_id, version, payload, now))
-        future.add_done_callback(lambda done: self._count("reports", done))
+        model = self._model(name)
+        try:
+            offer_id, version, payload = split(data)
+            model.query.decode_code(payload)
+        except Malformed:
+            self.counts["reports", "malformed"] += 1
+            raise
+        return self._submit("reports", Answer(store.hash_token(token), name, offer_id, version, payload))
+
+    def _submit(self, what: str, request: Ask | Answer) -> Future[Issued | Verdict]:
+        future = self._writer.submit(request)
+        future.add_done_callback(lambda done: self._count(what, done))
         return future
 
-    def _count(self, what: str, done: Future[Any]) -> None:
-        result = "failed" if done.exception() else done.result()
-        if isinstance(result, Verdict):
-            result = result.value
-        self.counts[what, "issued" if isinstance(result, Offer) else result or "used up"] += 1
+    def _count(self, what: str, done: Future[Issued | Verdict]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            said = "not written"
+        else:
+            result = done.result()
+            said = result.value if isinstance(result, Verdict) else "issued"
+        self.counts[what, said] += 1
 
-    def ping(self) -> Future[None]:
-        """Done when the store can be written."""
-        return self._writer.submit(lambda db: None)
+    def ping(self) -> None:
+        """Returns when the store could be written."""
+        with self.database.writing() as db:
+            db.execute(sql.text("SELECT 1"))
+
+    def settle(self) -> None:
+        """Wait until what was acknowledged before is applied (or, where another process updates, until it was looked for)."""
+        self._updater.settle()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process updates θ."""
+        return self._updater.leads
 
     def issue_tokens(self, count: int, submissions: int) -> list[str]:
         """New tokens, known to nobody but the caller."""
-        made = [secrets.token_urlsafe(32) for _ in range(count)]
-        hashes = [store.hash_token(token) for token in made]
-        self._writer.submit(lambda db: store.issue_tokens(db, hashes, submissions)).result()
-        return made
+        return issue_tokens(self.database, count, submissions)
 
     def revoke_token(self, token: str) -> bool:
         """From now on it is unknown."""
-        return self._writer.submit(lambda db: store.revoke_token(db, store.hash_token(token))).result()
+        with self.database.writing() as db:
+            return store.revoke_token(db, store.hash_token(token))
 
     def roll_back(self, name: str, version: int) -> int:
         """Make θ, optimiser and average those of an earlier version; the version number goes on. Its number.
 
-        What is in the buffer is dropped; reports that were made from a version in between are taken as stale ones are.
+        What was accepted until now stays counted, and what of it waits in the buffer is dropped; reports that come later, made
+        from a version in between, are taken as stale ones are.
         """
         model = self._model(name)
+        with self.database.writing() as db:
+            old, newest, accepted = store.roll_back(db, name, version)
+            state = model.restored(model.unpack(old.state), model.unpack(newest.state), accepted)
+            number = int(state.version)
+            store.keep_versions(db, name, newest.version, [store.Kept(number, accepted, model.pack(state), version)])
+        log.info("%s: rolled back to version %d, as version %d", name, version, number)
+        self.settle()
+        return number
 
-        def work(db: sql.Connection) -> int:
-            kept = store.load_version(db, name, version)
-            if kept is None:
-                raise PgcError(f"{name} has no version {version}")
-            now = model.state
-            state = model.unpack(kept.state)._replace(version=now.version + 1, received=now.received, discarded=now.discarded)
-            store.keep_version(db, name, store.Kept(int(now.version) + 1, self._applied[name], model.pack(state)))
-            return int(now.version) + 1
-
-        return self._writer.submit(work).result()
-
-    def versions(self, name: str, most: int = 100) -> list[tuple[int, int]]:
+    def versions(self, name: str, most: int = 100) -> list[store.Listed]:
         """The newest versions, and the place of the last report in each."""
-        with self._engine.connect() as db:
+        with self.database.reading() as db:
             return store.list_versions(db, self._model(name).name, most)
 
     @property
     def waiting(self) -> int:
-        """Pieces of work that wait to be written."""
+        """Requests that wait to be written."""
         return self._writer.waiting
 
     def close(self) -> None:
         """Finish what is waiting."""
         self._writer.close()
-        self._engine.dispose()
+        self._updater.close()
+        self.database.close()
 
     def _model(self, name: str) -> Model:
         if name not in self.models:
             raise Malformed(f"there is no model '{name}'")
         return self.models[name]
 
-    def _offer(self, db: sql.Connection, model: Model, issued: Issued) -> Offer:
-        """The offer itself: of the version that it was issued for."""
-        if issued.version == model.version:
-            return model.offer(issued.offer_id, issued.expires_at)
-        kept = store.load_version(db, model.name, issued.version)
-        assert kept is not None
-        now, model.state = model.state, model.unpack(kept.state)
-        try:
-            return model.offer(issued.offer_id, issued.expires_at)
-        finally:
-            model.state = now
 
-    def _recover(self, db: sql.Connection, name: str, config: TrainConfig) -> None:
-        self.models[name] = Model(name, config)
-        self._load(db, self.models[name])
-
-    def _load(self, db: sql.Connection, model: Model) -> None:
-        """The newest version that is kept."""
-        kept = store.load_version(db, model.name)
-        assert kept is not None
-        model.state, self._applied[model.name] = model.unpack(kept.state), kept.applied
-
-    def _catch_up(self) -> None:
-        """Step 4, second half: apply what was accepted, in order, and keep each new version; all of it or nothing."""
-        before = {name: (model.state, self._applied[name]) for name, model in self.models.items()}
-        try:
-            with self._engine.begin() as db:
-                for name, model in self.models.items():
-                    if store.newest_version(db, name) > model.version:  # it was rolled back
-                        self._load(db, model)
-                    for report in store.reports_after(db, name, self._applied[name]):
-                        self._apply(db, model, report)
-        except BaseException:
-            for name, (state, applied) in before.items():
-                self.models[name].state, self._applied[name] = state, applied
-            raise
-
-    def _apply(self, db: sql.Connection, model: Model, report: store.Accepted) -> None:
-        version, basis = model.version, self._basis_of(db, model, report.version)
-        model.accept(model.estimate(report.offer_id, report.version, report.payload, basis), report.version)
-        self._applied[model.name] = report.seq
-        if model.version != version:
-            store.keep_version(db, model.name, store.Kept(model.version, report.seq, model.pack()))
-
-    def _basis_of(self, db: sql.Connection, model: Model, version: int) -> np.ndarray | None:
-        if model.state.basis is None:
-            return None
-        if version == model.version:
-            return np.asarray(model.state.basis, np.float32)
-        kept = store.load_version(db, model.name, version)
-        assert kept is not None
-        return np.asarray(model.unpack(kept.state).basis, np.float32)
+def issue_tokens(database: Store, count: int, submissions: int) -> list[str]:
+    """New tokens, each good for so many reports, known to nobody but the caller."""
+    if count < 1 or not 1 <= submissions < 2**31:
+        raise PgcError("a token is good for at least one report, and there is at least one token to issue")
+    made = [secrets.token_urlsafe(32) for _ in range(count)]
+    with database.writing() as db:
+        store.issue_tokens(db, [store.hash_token(token) for token in made], submissions)
+    return made

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,17 +12,38 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from pgc.agent import initial_theta
-from pgc.aggregator import AggregatorState
+from pgc.aggregator import Aggregator, AggregatorState
 from pgc.config import TrainConfig
 from pgc.device.recipe import Recipe
 from pgc.problem import Problem, build
 from pgc.randomness import trial_seed
 from pgc.wire import Offer, Query, Report
+from pgc.wire.offer import public_seed
+
+AT_ONCE, NUMBERS_AT_ONCE = 256, 2**22
+"""Reports in one call of the compiled loop, at most; and numbers in them."""
+
+
+class Published(NamedTuple):
+    """A version as devices get it."""
+
+    version: int
+    template: Offer
+    """All but its number and the time at which it expires."""
+
+    @property
+    def numbers(self) -> int:
+        """In θ and the basis."""
+        return self.template.theta.size + (0 if self.template.basis is None else self.template.basis.size)
+
+    def offer(self, offer_id: int, expires_at: int) -> bytes:
+        """Step 1: this version, for one device."""
+        return self.template.renumbered(offer_id, expires_at)
 
 
 @dataclass
 class Model:
-    """Steps 1 and 4 for one model, one report at a time, in the order in which they were accepted."""
+    """Steps 1 and 4 for one model. Its state is a function of the reports that it took, in their order."""
 
     name: str
     config: TrainConfig
@@ -29,6 +51,8 @@ class Model:
     query: Query = field(init=False)
     """What every offer asks for."""
     state: AggregatorState = field(init=False)
+    published: Published = field(init=False)
+    """What new offers are made of."""
 
     def __post_init__(self) -> None:
         """Version 0."""
@@ -36,10 +60,10 @@ class Model:
         training = self.problem.training
         score = 0.0 if training.score_bit is None else training.score_bit.epsilon
         self.query = Query.of(training.mechanism, score)
-        self._accept = jax.jit(self.problem.aggregator.accept)
         theta = initial_theta(trial_seed(self.config.seed, 0), training.policy, self.problem.config.initial)
         self.state = self.problem.aggregator.start(theta)
-        self._accept(self.state, jnp.zeros(len(theta)), jnp.zeros((), jnp.int32))  # compiled now, and not for the first report
+        self.published = self.publish(self.state)
+        self.take([], [])  # compiled now, and not for the first report
 
     @property
     def recipe(self) -> Recipe:
@@ -53,34 +77,48 @@ class Model:
 
     @property
     def received(self) -> int:
-        """Reports accepted so far, n."""
+        """Reports taken so far, n."""
         return int(self.state.received)
 
-    def offer(self, offer_id: int, expires_at: int) -> Offer:
-        """Step 1: θ of now, for one device."""
+    @property
+    def at_once(self) -> int:
+        """How many reports `take` takes."""
+        return max(1, min(AT_ONCE, NUMBERS_AT_ONCE // len(self.state.theta)))
+
+    def publish(self, state: AggregatorState) -> Published:
+        """The version of a state that was just made: α is that of its first offer, so that all its offers are alike."""
         training = self.problem.training
-        alpha = max(0.0, training.alpha_start - self.received / training.alpha_decay)  # `exploration.alpha`
-        return Offer(
-            offer_id=offer_id,
-            policy_version=self.version,
-            expires_at=expires_at,
+        template = Offer(
+            offer_id=0,
+            policy_version=int(state.version),
             query=self.query,
             episodes=training.episodes,
-            alpha=alpha,
-            theta=np.asarray(self.state.theta, np.float32),
-            basis=None if self.state.basis is None else np.asarray(self.state.basis, np.float32),
+            alpha=max(0.0, training.alpha_start - int(state.received) / training.alpha_decay),  # `exploration.alpha`
+            theta=np.asarray(state.theta, np.float32),
+            basis=None if state.basis is None else np.asarray(state.basis, np.float32),
         )
+        return Published(int(state.version), template)
 
-    def accept(self, estimate: np.ndarray, version: int) -> None:
-        """Step 4: take one decoded report."""
-        self.state = self._accept(self.state, jnp.asarray(estimate, jnp.float32), jnp.asarray(version, jnp.int32))
+    def take(self, estimates: Sequence[np.ndarray], versions: Sequence[int]) -> int:
+        """Step 4: take decoded reports until a new version is made. How many were taken.
 
-    def estimate(self, offer_id: int, version: int, payload: bytes, basis: np.ndarray | None) -> np.ndarray:
+        The same compiled loop whatever their number: how reports are grouped changes no bit.
+        """
+        rows, of = np.zeros((self.at_once, len(self.state.theta)), np.float32), np.zeros(self.at_once, np.int32)
+        some = min(len(estimates), self.at_once)
+        if some:
+            rows[:some], of[:some] = estimates[:some], versions[:some]
+        self.state, taken = _take(self.problem.aggregator, self.state, rows, of, np.int32(some))
+        return int(taken)
+
+    def restored(self, old: AggregatorState, now: AggregatorState, received: int) -> AggregatorState:
+        """An earlier state under the next number: what rolling back makes. What is counted stays counted."""
+        return old._replace(version=jnp.asarray(now.version + 1), received=jnp.int32(received), discarded=now.discarded)
+
+    def estimate(self, offer_id: int, payload: bytes, basis: np.ndarray | None) -> np.ndarray:
         """What the payload of a report says of the gradient, with the basis of its own version."""
-        code, score_bit = self.query.decode_code(payload)
-        theta = np.zeros(self.problem.training.policy.dim, np.float32)
-        offer = Offer(offer_id=offer_id, policy_version=version, query=self.query, theta=theta, basis=basis)
-        return Report(offer_id=offer_id, policy_version=version, code=code, score_bit=score_bit).vector(offer)
+        code, _ = self.query.decode_code(payload)
+        return Report.decoded(self.query, code, public_seed(offer_id), basis)
 
     def policies(self) -> bytes:
         """θ and the averaged policy, as a run's policy.safetensors has them."""
@@ -96,6 +134,21 @@ class Model:
     def unpack(self, packed: bytes) -> AggregatorState:
         """The inverse of `pack`."""
         found = load(packed)
-        leaves: list[Any] = [jnp.asarray(found[name]) for name in sorted(found)]
+        leaves: list[Any] = [found[name] for name in sorted(found)]
         state: AggregatorState = jax.tree.unflatten(jax.tree.structure(self.state), leaves)
         return state
+
+
+@jax.jit
+def _take(
+    aggregator: Aggregator, state: AggregatorState, estimates: jax.Array, versions: jax.Array, count: jax.Array
+) -> tuple[AggregatorState, jax.Array]:
+    def more(carry: tuple[AggregatorState, jax.Array]) -> jax.Array:
+        now, i = carry
+        return (i < count) & (now.version == state.version)
+
+    def one(carry: tuple[AggregatorState, jax.Array]) -> tuple[AggregatorState, jax.Array]:
+        now, i = carry
+        return aggregator.accept(now, estimates[i], versions[i]), i + 1
+
+    return jax.lax.while_loop(more, one, (state, jnp.zeros((), jnp.int32)))

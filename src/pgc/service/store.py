@@ -1,125 +1,20 @@
-"""What a service keeps on disk: models and their versions, tokens, offers, accepted reports. SQLAlchemy Core: SQLite, PostgreSQL.
-
-Who sent a report is known only as long as counting needs it: an offer points to its token until it is answered, and then no
-more. A report is the payload that a device sent, the number of its offer, and its place in the order of acceptance; θ is a
-function of the reports in that order.
-"""
+"""What is read from and written to a store. Each function is one or a few statements; transactions are the caller's."""
 
 from __future__ import annotations
 
 import hashlib
-from enum import Enum
-from pathlib import Path
-from typing import Any, NamedTuple
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import sqlalchemy as sql
 
 from pgc.errors import PgcError
+from pgc.service.admission import Answer, Ask, Desk, Issued, Verdict
+from pgc.service.schema import models, offers, reports, tokens, versions
 
-SCHEMA_VERSION = 1
-metadata = sql.MetaData()
-schema = sql.Table("schema_version", metadata, sql.Column("version", sql.Integer, nullable=False))
-models = sql.Table(
-    "models",
-    metadata,
-    sql.Column("name", sql.String(64), primary_key=True),
-    sql.Column("config", sql.Text, nullable=False),
-    sql.Column("accepted", sql.BigInteger, nullable=False),  # how many reports; its lock makes their order that of the commits
-)
-versions = sql.Table(
-    "versions",
-    metadata,
-    sql.Column("model", sql.String(64), primary_key=True),
-    sql.Column("version", sql.BigInteger, primary_key=True),
-    sql.Column("applied", sql.BigInteger, nullable=False),  # the last report that went into it
-    sql.Column("state", sql.LargeBinary, nullable=False),
-)
-tokens = sql.Table(
-    "tokens",
-    metadata,
-    sql.Column("hash", sql.LargeBinary(32), primary_key=True),
-    sql.Column("left", sql.Integer, nullable=False),
-    sql.Column("revoked", sql.Boolean, nullable=False, default=False),
-)
-offers = sql.Table(
-    "offers",
-    metadata,
-    sql.Column("offer_id", sql.LargeBinary(8), primary_key=True),
-    sql.Column("model", sql.String(64), nullable=False),
-    sql.Column("version", sql.BigInteger, nullable=False),
-    sql.Column("expires_at", sql.BigInteger, nullable=False),
-    sql.Column("token", sql.LargeBinary(32), index=True),  # null once it is answered
-    sql.Column("answer", sql.LargeBinary(32)),  # the digest of what was accepted
-)
-reports = sql.Table(
-    "reports",
-    metadata,
-    sql.Column("model", sql.String(64), primary_key=True),
-    sql.Column("seq", sql.BigInteger, primary_key=True),
-    sql.Column("offer_id", sql.LargeBinary(8), nullable=False, unique=True),
-    sql.Column("version", sql.BigInteger, nullable=False),
-    sql.Column("payload", sql.LargeBinary, nullable=False),
-)
-
-
-class Verdict(Enum):
-    """What became of a report."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    """The same bytes again: acknowledged again, counted once."""
-    UNKNOWN_TOKEN = "unknown token"
-    UNKNOWN_OFFER = "unknown offer"
-    CONFLICT = "another report answered this offer"
-    LATE = "the offer has expired"
-
-
-class Issued(NamedTuple):
-    """An offer that a token holds."""
-
-    offer_id: int
-    version: int
-    expires_at: int
-
-
-def connect(url: str) -> sql.Engine:
-    """Open a store; make its tables if there are none; refuse one of another version."""
-    engine = sql.create_engine(url)
-    if engine.dialect.name == "sqlite":
-        sql.event.listen(engine, "connect", _durable_sqlite)
-    with engine.begin() as db:
-        metadata.create_all(db)
-        found = db.execute(sql.select(schema.c.version)).scalar()
-        if found is None:
-            db.execute(schema.insert().values(version=SCHEMA_VERSION))
-        elif found != SCHEMA_VERSION:
-            raise PgcError(f"the store is of version {found}; this is pgc for version {SCHEMA_VERSION}")
-    return engine
-
-
-def sqlite_url(path: Path) -> str:
-    """Of a file."""
-    return f"sqlite:///{path}"
-
-
-def _durable_sqlite(connection: Any, _: Any) -> None:
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "busy_timeout = 30000"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def hash_token(token: str) -> bytes:
-    """All that is stored of a token. Tokens are random (256 bits), so a plain hash is enough."""
-    return hashlib.sha256(b"pgc token 1" + token.encode()).digest()
-
-
-def issue_tokens(db: sql.Connection, hashes: list[bytes], submissions: int) -> None:
-    """New tokens, each good for so many reports."""
-    db.execute(tokens.insert(), [{"hash": h, "left": submissions, "revoked": False} for h in hashes])
-
-
-def revoke_token(db: sql.Connection, hashed: bytes) -> bool:
-    """No offer and no report for it from now on. Whether there was one."""
-    return bool(db.execute(tokens.update().where(tokens.c.hash == hashed).values(revoked=True)).rowcount)
+EVERY = 1000
+"""Of old versions one in so many is kept, and so many of the newest ones."""
 
 
 class Kept(NamedTuple):
@@ -128,6 +23,7 @@ class Kept(NamedTuple):
     version: int
     applied: int
     state: bytes
+    restored: int | None = None
 
 
 class Accepted(NamedTuple):
@@ -139,10 +35,131 @@ class Accepted(NamedTuple):
     payload: bytes
 
 
+class Overtaken(Exception):
+    """Somebody else made a version in the meantime."""
+
+
+# Tokens
+
+
+def hash_token(token: str) -> bytes:
+    """All that is stored of a token, and all that is ever compared.
+
+    Tokens are 256 random bits: a plain hash is enough, and how long a look-up takes says nothing about the token, since nobody
+    can choose the hash of what they guess.
+    """
+    return hashlib.sha256(b"pgc token 1" + token.encode("utf-8", "surrogateescape")).digest()
+
+
+def issue_tokens(db: sql.Connection, hashes: Sequence[bytes], submissions: int) -> None:
+    """New tokens, each good for so many reports."""
+    db.execute(tokens.insert(), [{"hash": h, "left": submissions, "revoked": False} for h in hashes])
+
+
+def revoke_token(db: sql.Connection, hashed: bytes) -> bool:
+    """No offer and no report for it from now on. Whether there was one."""
+    return bool(db.execute(tokens.update().where(tokens.c.hash == hashed).values(revoked=True)).rowcount)
+
+
+class Tally(NamedTuple):
+    """How tokens stand, together."""
+
+    usable: int
+    reports_left: int
+    used_up: int
+    revoked: int
+
+
+def count_tokens(db: sql.Connection) -> Tally:
+    """Of all of them."""
+
+    def count(which: sql.ColumnElement[bool]) -> int:
+        return int(db.execute(sql.select(sql.func.count()).select_from(tokens).where(which)).scalar_one())
+
+    usable = ~tokens.c.revoked & (tokens.c.left > 0)
+    left = db.execute(sql.select(sql.func.coalesce(sql.func.sum(tokens.c.left), 0)).where(usable)).scalar_one()
+    return Tally(count(usable), int(left), count(~tokens.c.revoked & (tokens.c.left == 0)), count(tokens.c.revoked))
+
+
+# Offers and reports
+
+
+def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> list[Issued | Verdict]:
+    """Decide a group of requests and write what follows, in a few statements whatever their number."""
+    asking = sorted({request.token for request in requests})  # in one order everywhere, so that no two groups wait for each other
+    known = db.execute(
+        sql.select(tokens.c.hash, tokens.c.left, tokens.c.revoked)
+        .where(tokens.c.hash.in_(asking))
+        .order_by(tokens.c.hash)
+        .with_for_update()
+    )
+    left = {row.hash: row.left for row in known if not row.revoked}
+    opened = db.execute(sql.select(offers).where(offers.c.token.in_(list(left))))
+    answering = [_key(request.offer_id) for request in requests if isinstance(request, Answer)]
+    desk = Desk(
+        now,
+        left,
+        [Issued(_number(row.offer_id), row.version, row.expires_at, row.model, row.token) for row in opened],
+        _answered(db, answering) if answering else (),
+    )
+    verdicts = [desk.decide(request) for request in requests]
+    gone = []
+    still_open = {offer.offer_id: offer for offer in desk.issued}
+    for answer in desk.accepted:
+        if still_open.pop(answer.offer_id, None) is None:
+            gone.append(_key(answer.offer_id))
+    if gone:
+        db.execute(offers.delete().where(offers.c.offer_id.in_(gone)))
+    if still_open:
+        db.execute(
+            offers.insert(),
+            [offer._asdict() | {"offer_id": _key(offer.offer_id)} for offer in still_open.values()],
+        )
+    if desk.spent:
+        spent: sql.BindParameter[int] = sql.bindparam("b_spent")
+        counted = tokens.update().where(tokens.c.hash == sql.bindparam("b_hash")).values(left=tokens.c.left - spent)
+        db.execute(counted, [{"b_hash": token, "b_spent": n} for token, n in sorted(desk.spent.items())])
+    for model in sorted({answer.model for answer in desk.accepted}):
+        _append(db, model, [answer for answer in desk.accepted if answer.model == model])
+    return verdicts
+
+
+def _answered(db: sql.Connection, keys: list[bytes]) -> Iterable[Answer]:
+    rows = db.execute(sql.select(reports).where(reports.c.offer_id.in_(keys)))
+    return [Answer(b"", row.model, _number(row.offer_id), row.version, row.payload) for row in rows]
+
+
+def _append(db: sql.Connection, model: str, answers: list[Answer]) -> None:
+    """At the end of the model's order. Its row is locked until the commit, so the order is that of the commits."""
+    counted = models.update().where(models.c.name == model).values(accepted=models.c.accepted + len(answers))
+    last = db.execute(counted.returning(models.c.accepted)).scalar_one()
+    rows = [
+        {"model": model, "seq": seq, "offer_id": _key(a.offer_id), "version": a.version, "payload": a.payload}
+        for seq, a in enumerate(answers, last - len(answers) + 1)
+    ]
+    db.execute(reports.insert(), rows)
+
+
+def reports_after(db: sql.Connection, model: str, seq: int, most: int | None = None) -> list[Accepted]:
+    """What was accepted since, in order."""
+    columns = (reports.c.seq, reports.c.offer_id, reports.c.version, reports.c.payload)
+    query = sql.select(*columns).where(reports.c.model == model, reports.c.seq > seq).order_by(reports.c.seq).limit(most)
+    return [Accepted(row.seq, _number(row.offer_id), row.version, row.payload) for row in db.execute(query)]
+
+
+def last_payloads(db: sql.Connection, model: str, most: int) -> list[bytes]:
+    """Of the reports that were accepted last."""
+    query = sql.select(reports.c.payload).where(reports.c.model == model).order_by(reports.c.seq.desc()).limit(most)
+    return list(db.execute(query).scalars())
+
+
+# Models and versions
+
+
 def create_model(db: sql.Connection, name: str, config: str, state: bytes) -> None:
     """A new model, at version 0."""
     db.execute(models.insert().values(name=name, config=config, accepted=0))
-    keep_version(db, name, Kept(0, 0, state))
+    _insert_versions(db, name, [Kept(0, 0, state)])
 
 
 def list_models(db: sql.Connection) -> dict[str, str]:
@@ -150,14 +167,36 @@ def list_models(db: sql.Connection) -> dict[str, str]:
     return {row.name: row.config for row in db.execute(sql.select(models).order_by(models.c.name))}
 
 
-def keep_version(db: sql.Connection, model: str, kept: Kept) -> None:
-    """A new version."""
-    db.execute(versions.insert().values(model=model, version=kept.version, applied=kept.applied, state=kept.state))
+def count_accepted(db: sql.Connection, model: str, *, lock: bool = False) -> int:
+    """How many reports; with its lock, nobody else adds reports or versions until the commit."""
+    query = sql.select(models.c.accepted).where(models.c.name == model)
+    return int(db.execute(query.with_for_update() if lock else query).scalar_one())
+
+
+def progress(db: sql.Connection, model: str) -> tuple[int, int]:
+    """Reports accepted, and how many of them went into versions."""
+    applied = sql.select(sql.func.max(versions.c.applied)).where(versions.c.model == model).scalar_subquery()
+    row = db.execute(sql.select(models.c.accepted, applied).where(models.c.name == model)).one()
+    return int(row[0]), int(row[1])
+
+
+def keep_versions(db: sql.Connection, model: str, after: int, made: Sequence[Kept]) -> None:
+    """New versions, made from version `after`; `Overtaken` if that is no longer the newest one."""
+    count_accepted(db, model, lock=True)
+    if newest_version(db, model) != after:
+        raise Overtaken
+    _insert_versions(db, model, made)
+
+
+def _insert_versions(db: sql.Connection, model: str, made: Sequence[Kept]) -> None:
+    now = int(time.time())
+    db.execute(versions.insert(), [kept._asdict() | {"model": model, "made_at": now} for kept in made])
 
 
 def load_version(db: sql.Connection, model: str, version: int | None = None) -> Kept | None:
     """A version, or the newest."""
-    query = sql.select(versions.c.version, versions.c.applied, versions.c.state).where(versions.c.model == model)
+    columns = (versions.c.version, versions.c.applied, versions.c.state, versions.c.restored)
+    query = sql.select(*columns).where(versions.c.model == model)
     query = (
         query.where(versions.c.version == version) if version is not None else query.order_by(versions.c.version.desc()).limit(1)
     )
@@ -165,70 +204,63 @@ def load_version(db: sql.Connection, model: str, version: int | None = None) -> 
     return None if row is None else Kept(*row)
 
 
+def roll_back(db: sql.Connection, model: str, version: int) -> tuple[Kept, Kept, int]:
+    """The version to restore, the newest one, and how many reports were accepted; nothing changes until the commit."""
+    accepted = count_accepted(db, model, lock=True)
+    old, newest = load_version(db, model, version), load_version(db, model)
+    if old is None or newest is None:
+        raise PgcError(f"{model} has no version {version}; the newest {EVERY} are kept, and of older ones every {EVERY}th")
+    return old, newest, accepted
+
+
 def newest_version(db: sql.Connection, model: str) -> int:
     """Its number."""
     return int(db.execute(sql.select(sql.func.max(versions.c.version)).where(versions.c.model == model)).scalar_one())
 
 
-def list_versions(db: sql.Connection, model: str, most: int) -> list[tuple[int, int]]:
-    """The newest versions, and the place of the last report in each."""
-    query = sql.select(versions.c.version, versions.c.applied).where(versions.c.model == model)
-    return [(row.version, row.applied) for row in db.execute(query.order_by(versions.c.version.desc()).limit(most))]
+class Listed(NamedTuple):
+    """A version in the public history."""
+
+    version: int
+    reports: int
+    made_at: int
+    restored: int | None
 
 
-def reports_after(db: sql.Connection, model: str, seq: int) -> list[Accepted]:
-    """What was accepted since, in order."""
-    columns = (reports.c.seq, reports.c.offer_id, reports.c.version, reports.c.payload)
-    rows = db.execute(sql.select(*columns).where(reports.c.model == model, reports.c.seq > seq).order_by(reports.c.seq))
-    return [Accepted(row.seq, int.from_bytes(row.offer_id, "big"), row.version, row.payload) for row in rows]
+def list_versions(db: sql.Connection, model: str, most: int | None) -> list[Listed]:
+    """The newest versions, newest first."""
+    columns = (versions.c.version, versions.c.applied, versions.c.made_at, versions.c.restored)
+    query = sql.select(*columns).where(versions.c.model == model).order_by(versions.c.version.desc()).limit(most)
+    return [Listed(*row) for row in db.execute(query)]
 
 
-def take_offer(db: sql.Connection, hashed: bytes, model: str, fresh: Issued, now: int) -> Issued | Verdict | None:
-    """The offer that this token holds; or `fresh` becomes it, if reports are left. None: they are used up."""
-    token = db.execute(sql.select(tokens).where(tokens.c.hash == hashed).with_for_update()).first()
-    if token is None or token.revoked:
-        return Verdict.UNKNOWN_TOKEN
-    held = db.execute(
-        sql.select(offers.c.offer_id, offers.c.version, offers.c.expires_at)
-        .where(offers.c.token == hashed, offers.c.model == model, offers.c.expires_at > now)
-        .limit(1)
-    ).first()
-    if held is not None:  # a device that asks again, for instance because it was killed, gets the same
-        return Issued(int.from_bytes(held.offer_id, "big"), held.version, held.expires_at)
-    if token.left < 1:
-        return None
-    db.execute(
-        offers.insert().values(
-            offer_id=_key(fresh.offer_id), model=model, version=fresh.version, expires_at=fresh.expires_at, token=hashed
+def sweep(db: sql.Connection, now: int) -> None:
+    """Delete offers that expired a day ago, and versions that nobody needs.
+
+    Recovery needs the newest, open offers their own, and reports that are not applied yet the one they were made from.
+    """
+    db.execute(offers.delete().where(offers.c.expires_at <= now - 86_400))
+    for model in list_models(db):
+        count_accepted(db, model, lock=True)  # no report comes in between
+        newest = load_version(db, model)
+        assert newest is not None
+        offered = sql.select(offers.c.version).where(offers.c.model == model, offers.c.expires_at > now)
+        waiting = sql.select(reports.c.version).where(reports.c.model == model, reports.c.seq > newest.applied)
+        db.execute(
+            versions.delete().where(
+                versions.c.model == model,
+                versions.c.version <= newest.version - EVERY,
+                versions.c.version % EVERY != 0,
+                versions.c.restored.is_(None),
+                versions.c.version.not_in(offered),
+                versions.c.version.not_in(waiting),
+            )
         )
-    )
-    return fresh
-
-
-def take_report(db: sql.Connection, hashed: bytes, model: str, offer_id: int, version: int, payload: bytes, now: int) -> Verdict:
-    """Count and keep a report that was decoded, once."""
-    token = db.execute(sql.select(tokens).where(tokens.c.hash == hashed).with_for_update()).first()
-    if token is None or token.revoked:
-        return Verdict.UNKNOWN_TOKEN
-    offer = db.execute(sql.select(offers).where(offers.c.offer_id == _key(offer_id), offers.c.model == model)).first()
-    if offer is None or offer.version != version:
-        return Verdict.UNKNOWN_OFFER
-    digest = hashlib.sha256(payload).digest()
-    if offer.answer is not None:
-        return Verdict.DUPLICATE if offer.answer == digest else Verdict.CONFLICT
-    if offer.token != hashed:
-        return Verdict.UNKNOWN_OFFER
-    if offer.expires_at <= now:
-        return Verdict.LATE
-    if token.left < 1:
-        return Verdict.UNKNOWN_TOKEN
-    db.execute(offers.update().where(offers.c.offer_id == _key(offer_id)).values(answer=digest, token=None))
-    db.execute(tokens.update().where(tokens.c.hash == hashed).values(left=tokens.c.left - 1))
-    counted = models.update().where(models.c.name == model).values(accepted=models.c.accepted + 1).returning(models.c.accepted)
-    seq = db.execute(counted).scalar_one()
-    db.execute(reports.insert().values(model=model, seq=seq, offer_id=_key(offer_id), version=version, payload=payload))
-    return Verdict.ACCEPTED
 
 
 def _key(offer_id: int) -> bytes:
     return offer_id.to_bytes(8, "big")
+
+
+def _number(key: bytes) -> int:
+    return int.from_bytes(key, "big")

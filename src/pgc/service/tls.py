@@ -25,9 +25,14 @@ class Files(NamedTuple):
 
 
 def make_dev_certificates(folder: Path, host: str) -> Files:
-    """An authority and a certificate for this host and loopback, good for a month. Made anew each time; for development only."""
+    """An authority and a certificate for this host and loopback, good for a month; those that are there, while they are good.
+
+    For development only. The authority's key is forgotten at once: nobody can sign anything else with it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder / "ca.pem", folder / "server.pem", folder / "server.key")
+    if _still_good(files, host):
+        return files
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pgc development authority")])
     ca = (
@@ -53,6 +58,15 @@ def make_dev_certificates(folder: Path, host: str) -> Files:
         plain = serialization.NoEncryption()
         out.write(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
     return files
+
+
+def _still_good(files: Files, host: str) -> bool:
+    if not all(file.is_file() for file in files):
+        return False
+    certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    return _general_name(host) in names and certificate.not_valid_after_utc > soon
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:

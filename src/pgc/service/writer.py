@@ -5,36 +5,44 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
-import sqlalchemy as sql
+from pgc.service.admission import Answer, Ask, Issued, Verdict
+from pgc.service.schema import Store
+from pgc.service.store import admit
 
 log = logging.getLogger("pgc.service")
-Result = TypeVar("Result")
 MOST = 256
-"""Pieces of work in one transaction."""
+"""Requests in one transaction."""
+Waiting = tuple[Ask | Answer, "Future[Issued | Verdict]"]
 
 
 class Busy(Exception):
     """Too much is waiting; ask again later."""
 
 
-class Writer:
-    """One thread that writes. `after` is called in it after each commit."""
+class Unwritten(Exception):
+    """The store failed. Whether it was written is unknown: the same request again will tell."""
 
-    def __init__(self, engine: sql.Engine, after: Callable[[], None], *, most_waiting: int = 2000) -> None:
-        self._engine, self._after = engine, after
-        self._queue: queue.Queue[tuple[Callable[[sql.Connection], Any], Future[Any]] | None] = queue.Queue(most_waiting)
+
+class Writer:
+    """One thread that writes. `after` is called in it after each commit in which reports were accepted."""
+
+    def __init__(self, store: Store, clock: Callable[[], float], after: Callable[[], None], *, most_waiting: int = 2000) -> None:
+        self._store, self._clock, self._after = store, clock, after
+        self._queue: queue.Queue[Waiting | None] = queue.Queue(most_waiting)
+        self._failing = False
         self._thread = threading.Thread(target=self._run, name="pgc-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Callable[[sql.Connection], Result]) -> Future[Result]:
-        """The result of the work, once it is committed. The work must not leave a mess behind when it refuses."""
-        future: Future[Result] = Future()
+    def submit(self, request: Ask | Answer) -> Future[Issued | Verdict]:
+        """The verdict, once it is on the disk."""
+        future: Future[Issued | Verdict] = Future()
         try:
-            self._queue.put_nowait((work, future))
+            self._queue.put_nowait((request, future))
         except queue.Full:
             raise Busy from None
         return future
@@ -63,17 +71,35 @@ class Writer:
             if len(work) < len(batch):
                 return
 
-    def _write(self, work: list[tuple[Callable[[sql.Connection], Any], Future[Any]]]) -> None:
+    def _write(self, work: list[Waiting]) -> None:
         try:
-            with self._engine.begin() as db:
-                results = [do(db) for do, _ in work]
-        except Exception as error:  # nothing of it was written; nobody is told that it was
+            with self._store.writing() as db:
+                verdicts = admit(db, [request for request, _ in work], int(self._clock()))
+        except Exception as error:  # nobody is told that it was written; who sends it again learns whether it was
+            if not self._failing:
+                log.error("the store cannot be written: %s", _line(error))
+            self._failing = True
             for _, future in work:
-                future.set_exception(error)
+                _tell(future, error=Unwritten(_line(error)))
+            time.sleep(0.1)
             return
-        for (_, future), result in zip(work, results, strict=True):
-            future.set_result(result)
-        try:
+        if self._failing:
+            log.warning("the store can be written again")
+            self._failing = False
+        for (_, future), verdict in zip(work, verdicts, strict=True):
+            _tell(future, verdict)
+        if Verdict.ACCEPTED in verdicts:
             self._after()
-        except Exception:  # what was acknowledged is on the disk; it is tried again after the next commit
-            log.exception("after a commit")
+
+
+def _tell(future: Future[Any], verdict: Any = None, error: Exception | None = None) -> None:
+    if not future.set_running_or_notify_cancel():  # whoever asked has gone away
+        return
+    if error is None:
+        future.set_result(verdict)
+    else:
+        future.set_exception(error)
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

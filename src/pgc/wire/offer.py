@@ -6,6 +6,7 @@ import hashlib
 import math
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from pgc.wire.fields import Reader, check
 from pgc.wire.query import MOST_NUMBERS, Query
 
 OFFER_V1 = 0xD1
+HEAD = "<BQIQ"
+HEAD_SIZE = struct.calcsize(HEAD)
 LARGEST_OFFER = 2**26
 """64 MiB: no offer is larger."""
 
@@ -68,10 +71,18 @@ class Offer:
     def encode(self) -> bytes:
         """As bytes (docs/wire.md)."""
         columns = 0 if self.basis is None else self.query.dim
-        head = struct.pack("<BQIQ", OFFER_V1, self.offer_id, self.policy_version, self.expires_at)
+        head = struct.pack(HEAD, OFFER_V1, self.offer_id, self.policy_version, self.expires_at)
         sizes = struct.pack("<HdII", self.episodes, self.alpha, len(self.theta), columns)
         basis = b"" if self.basis is None else self.basis.astype("<f4").tobytes()
         return head + sizes + self.query.encode() + self.theta.astype("<f4").tobytes() + basis
+
+    @cached_property
+    def _tail(self) -> bytes:
+        return self.encode()[HEAD_SIZE:]
+
+    def renumbered(self, offer_id: int, expires_at: int) -> bytes:
+        """The same to another device, as bytes: only the number and the time differ."""
+        return struct.pack(HEAD, OFFER_V1, offer_id, self.policy_version, expires_at) + self._tail
 
     @classmethod
     def decode(cls, data: bytes) -> Offer:

@@ -11,6 +11,7 @@ import numpy as np
 from pgc.release.release import decode as decode_vector
 from pgc.wire.fields import Reader, check
 from pgc.wire.offer import Offer
+from pgc.wire.query import Query
 
 REPORT_V1 = 0xE1
 HEAD = "BQI"
@@ -44,8 +45,13 @@ class Report:
 
     def vector(self, offer: Offer) -> np.ndarray:
         """g̃ ∈ R^d: the aggregator's estimate of the gradient, with the basis of the report's own offer."""
-        made = decode_vector(offer.query.mechanism, self.code, offer.public_seed)
-        return made if offer.basis is None else offer.basis @ made
+        return self.decoded(offer.query, self.code, offer.public_seed, offer.basis)
+
+    @staticmethod
+    def decoded(query: Query, code: Any, seed: bytes, basis: np.ndarray | None) -> np.ndarray:
+        """g̃ of a code: what an offer with this public seed and basis makes of it."""
+        made = decode_vector(query.mechanism, code, seed)
+        return made if basis is None else basis @ made
 
 
 def split(data: bytes) -> tuple[int, int, bytes]:

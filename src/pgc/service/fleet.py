@@ -1,0 +1,180 @@
+"""Simulated homes for `pgc join`: devices with their own ψ, tokens and ledgers, that play compiled and report for real."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from pgc import agent
+from pgc.agent import Address, LocalTraining
+from pgc.device import Device, Ledger
+from pgc.device.recipe import Recipe
+from pgc.errors import PgcError
+from pgc.policies import ActorCritic, LossOptions
+from pgc.policies.estimators import Evolution, PolicyGradient
+from pgc.policies.evolution import MOST_DIRECTIONS
+from pgc.randomness import trial_seed
+from pgc.service.client import ServiceClient, run_device
+from pgc.wire import Offer, Query
+from pgc.worlds import Population, World
+
+
+def recipe_for(world: World, card: Any) -> Recipe:
+    """A service's recipe, for this world."""
+    actions = world.actions
+    return Recipe.read(
+        card,
+        bounds=tuple((float(low), float(high)) for low, high in world.observation_bounds),
+        actions=actions.count if hasattr(actions, "count") else tuple(zip(actions.low, actions.high, strict=True)),
+        max_steps=world.max_steps,
+        score_threshold=world.score_threshold,
+    )
+
+
+@dataclass(frozen=True)
+class CompiledPlayer:
+    """Plays offers in a compiled world with its own ψ: step 2 of a simulation, for a `Device`."""
+
+    world: World
+    psi: Any
+    recipe: Recipe
+
+    def fits(self, offer: Offer) -> bool:
+        """Whether θ is as long as the recipe's policy has it."""
+        tried = self.recipe.estimator == "evolution"
+        return offer.theta.size == self.recipe.dim and not (tried and offer.query.dim > MOST_DIRECTIONS)
+
+    def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
+        """The coordinates z to randomise, and whether the score reached Θ."""
+        training = _training(self.world, self.recipe, offer.query, offer.episodes)
+        at = Address(jnp.asarray([secrets.randbits(32), secrets.randbits(32)], jnp.uint32), 0, 0)
+        handed = agent.Offer(jnp.asarray(offer.theta), None if offer.basis is None else jnp.asarray(offer.basis))
+        played = agent.play(training, handed, self.psi, at, jnp.asarray(offer.alpha, jnp.float32))
+        return np.asarray(played.coordinates, float), bool(played.score >= self.recipe.score_threshold)
+
+
+@lru_cache(8)
+def _training(world: World, recipe: Recipe, query: Query, episodes: int) -> LocalTraining:
+    """What the recipe says, as a simulation has it. What is randomised, and how, is the device's affair."""
+    policy = ActorCritic(
+        observation_dim=world.observation_dim,
+        actions=world.actions,
+        hidden=recipe.hidden,
+        biases=recipe.biases,
+        bounds=world.observation_bounds if recipe.normalize else None,
+    )
+    loss = LossOptions(
+        discount=recipe.discount,
+        value_weight=recipe.value_weight,
+        entropy_weight=recipe.entropy_weight,
+        reward=recipe.reward,
+        bootstrap=recipe.bootstrap,
+        reduction=recipe.reduction,
+        standardize=recipe.standardize,
+        baseline=recipe.baseline,
+    )
+    evolution = recipe.estimator == "evolution"
+    return LocalTraining(
+        world=world,
+        population=Population(base=world.default_psi, variations=()),
+        policy=policy,
+        estimator=Evolution(policy=policy, loss=loss, world=world, spread=recipe.spread, dim=query.dim)
+        if evolution
+        else PolicyGradient(policy=policy, loss=loss, world=world),
+        mechanism=query.mechanism,
+        score_bit=None,
+        episodes=episodes,
+        action=recipe.action,
+        score=recipe.score,
+    )
+
+
+class Joined(NamedTuple):
+    """How it went for some devices."""
+
+    accepted: int
+    ended: Counter[str]
+    """Why each of them ended."""
+    failed: int
+    """Of them could not do what they should: their reason is an error."""
+    left: int
+    """What their ledgers still have together, in nano-ε."""
+
+
+@dataclass
+class Fleet:
+    """Devices that live in one kind of world, each with its own ψ, token and ledger."""
+
+    connect: Callable[[str], ServiceClient]
+    """A connection with a token."""
+    tokens: Sequence[str]
+    ledgers: Sequence[Path]
+    limit: float
+    """ε of a new ledger."""
+    new_ledgers: bool
+    world: World
+    population: Population
+    recipe: Recipe
+    seed: int
+    """Of the ψ of the devices."""
+    say: Callable[[int, int], None]
+    """Told how many devices have ended, and how many reports were accepted."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, at_once: int) -> Joined:
+        """All of them, some at a time."""
+        ended: Counter[str] = Counter()
+        accepted = left = done = failed = 0
+
+        def one(n: int) -> None:
+            nonlocal accepted, left, done, failed
+            if self._stop.is_set():
+                return
+            error = None
+            try:
+                counted, why, remains = self._device(n)
+            except PgcError as refused:
+                counted, why, remains, error = 0, str(refused), 0, refused
+            with self._lock:
+                failed += error is not None
+                ended[why] += 1
+                accepted, left, done = accepted + counted, left + remains, done + 1
+                self.say(done, accepted)
+
+        pool = ThreadPoolExecutor(at_once)
+        try:
+            list(pool.map(one, range(len(self.tokens))))
+        finally:
+            self._stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+        return Joined(accepted, ended, failed, left)
+
+    def _device(self, n: int) -> tuple[int, str, int]:
+        psi = agent.draw_psi(Address(trial_seed(self.seed, 0), n, 0), self.population)
+        with self.connect(self.tokens[n]) as service:
+            device = Device(
+                open_ledger(self.ledgers[n], self.limit, self.new_ledgers),
+                player=CompiledPlayer(self.world, psi, self.recipe),
+                clock=service.clock,
+            )
+            accepted, why = run_device(service, device)
+        return accepted, why, device.balance.left
+
+
+def open_ledger(path: Path, limit: float, new: bool) -> Ledger:
+    """The ledger that a device has; a new one only if that is asked for and there is none."""
+    if new and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return Ledger.create(path, limit)
+    return Ledger.open(path)

@@ -1,0 +1,84 @@
+"""Θ again, from the accepted reports alone: what a store claims can be checked by whoever can read it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from pgc.aggregator import AggregatorState
+from pgc.config import from_yaml
+from pgc.errors import PgcError
+from pgc.service import store
+from pgc.service.model import Model
+from pgc.service.schema import Store
+
+
+class Replayed(NamedTuple):
+    """A model, taken through all its reports in their order."""
+
+    state: AggregatorState
+    """Of the last of them, those in the buffer included."""
+    reports: int
+    versions: int
+    compared: int
+    """Of these versions, the store has so many."""
+    differs: int | None
+    """The first version that is not what the store has; None: all are, to the bit."""
+
+
+def replay(database: Store, name: str) -> Replayed:
+    """From version 0, report by report. The orders of reports without a gap, each offer once: or a refusal."""
+    with database.reading() as db:
+        configs = store.list_models(db)
+        if name not in configs:
+            raise PgcError(f"there is no model '{name}'; there is {', '.join(configs) or 'none'}")
+        listed = {row.version: row for row in store.list_versions(db, name, None)}
+        reports = store.reports_after(db, name, 0)
+    if [report.seq for report in reports] != list(range(1, len(reports) + 1)):
+        raise PgcError(f"{name}: the reports are not numbered 1, 2, 3, …")
+    if len({report.offer_id for report in reports}) != len(reports):
+        raise PgcError(f"{name}: an offer was answered twice")
+    model = Model(name, from_yaml(configs[name]))
+    restored = sorted((row.reports, version, row.restored) for version, row in listed.items() if row.restored is not None)
+    wanted = {target for _, _, target in restored}
+    states: dict[int, AggregatorState] = {}
+    bases: dict[int, np.ndarray | None] = {}
+    compared, made = 0, 0
+    differs: int | None = None
+
+    def arrived() -> None:
+        """At a version: compare, and remember what later reports need."""
+        nonlocal compared, differs, made
+        made += 1
+        bases[model.version] = model.publish(model.state).template.basis
+        if model.version in wanted:
+            states[model.version] = model.state
+        if model.version in listed:
+            with database.reading() as db:
+                kept = store.load_version(db, name, model.version)
+            if kept is not None:
+                compared += 1
+                if differs is None and not same(model.unpack(kept.state), model.state):
+                    differs = model.version
+
+    arrived()
+    for report in [*reports, None]:
+        while restored and (report is None or restored[0][0] < report.seq):
+            accepted, number, target = restored.pop(0)
+            assert model.version + 1 == number
+            model.state = model.restored(states[target], model.state, accepted)
+            arrived()
+        if report is None:
+            break
+        before = model.version
+        model.take([model.estimate(report.offer_id, report.payload, bases[report.version])], [report.version])
+        if model.version != before:
+            arrived()
+    return Replayed(model.state, len(reports), made, compared, differs)
+
+
+def same(one: AggregatorState, other: AggregatorState) -> bool:
+    """To the bit."""
+    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))

@@ -1,0 +1,182 @@
+"""The tables of a store, and how an older store becomes one of today: SQLite, or PostgreSQL for several front ends.
+
+| table | holds |
+|---|---|
+| models | a name, a config, and how many reports were accepted |
+| versions | states of the aggregator, each with the place of the last report that went into it |
+| tokens | SHA-256 of each token, how many reports it is still good for, whether it was revoked |
+| offers | those that are open: number, token, model, version, until when. **Deleted when answered or expired** |
+| reports | what was accepted, in order: its offer's number, the version it was made from, the payload |
+
+So nothing links a report to the token that sent it: the row that did is gone. Nothing is kept of addresses or times of devices.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sql
+
+from pgc.errors import PgcError
+
+metadata = sql.MetaData()
+schema = sql.Table("schema_version", metadata, sql.Column("version", sql.Integer, nullable=False))
+models = sql.Table(
+    "models",
+    metadata,
+    sql.Column("name", sql.String(64), primary_key=True),
+    sql.Column("config", sql.Text, nullable=False),
+    sql.Column("accepted", sql.BigInteger, nullable=False),  # its row's lock makes the order of reports that of the commits
+)
+versions = sql.Table(
+    "versions",
+    metadata,
+    sql.Column("model", sql.String(64), primary_key=True),
+    sql.Column("version", sql.BigInteger, primary_key=True),
+    sql.Column("applied", sql.BigInteger, nullable=False),  # the last report that went into it
+    sql.Column("state", sql.LargeBinary, nullable=False),
+    sql.Column("made_at", sql.BigInteger, nullable=False, server_default="0"),  # seconds since 1970
+    sql.Column("restored", sql.BigInteger),  # the version that it was rolled back to
+)
+tokens = sql.Table(
+    "tokens",
+    metadata,
+    sql.Column("hash", sql.LargeBinary(32), primary_key=True),
+    sql.Column("left", sql.Integer, nullable=False),
+    sql.Column("revoked", sql.Boolean, nullable=False),
+)
+offers = sql.Table(
+    "offers",
+    metadata,
+    sql.Column("offer_id", sql.LargeBinary(8), primary_key=True),
+    sql.Column("model", sql.String(64), nullable=False),
+    sql.Column("version", sql.BigInteger, nullable=False),
+    sql.Column("expires_at", sql.BigInteger, nullable=False),
+    sql.Column("token", sql.LargeBinary(32), index=True),
+)
+reports = sql.Table(
+    "reports",
+    metadata,
+    sql.Column("model", sql.String(64), primary_key=True),
+    sql.Column("seq", sql.BigInteger, primary_key=True),
+    sql.Column("offer_id", sql.LargeBinary(8), nullable=False, unique=True),
+    sql.Column("version", sql.BigInteger, nullable=False),
+    sql.Column("payload", sql.LargeBinary, nullable=False),
+)
+MIGRATIONS: dict[int, tuple[str, ...]] = {
+    2: (  # answered offers are deleted; versions know when they were made, and what they restored
+        "DELETE FROM offers WHERE answer IS NOT NULL",
+        "ALTER TABLE offers DROP COLUMN answer",
+        "ALTER TABLE versions ADD COLUMN made_at BIGINT DEFAULT '0' NOT NULL",
+        "ALTER TABLE versions ADD COLUMN restored BIGINT",
+    ),
+}
+"""What makes a store of the version before one of this version. In plain SQL: it must not change when the tables above do."""
+SCHEMA_VERSION = max(MIGRATIONS)
+LOCK = 0x706763
+"""Of PostgreSQL's advisory locks: ours (LOCK, 0) while tables are made, (LOCK, 1) for who updates θ."""
+
+
+class Store:
+    """Connections to one database. `reading` sees what is committed; `writing` is one transaction, on disk when it ends."""
+
+    def __init__(self, url: str) -> None:
+        """Open it, make its tables if there are none, migrate them if they are older; refuse a newer one."""
+        try:
+            self.engine = sql.create_engine(_with_driver(url), pool_pre_ping=True, pool_size=5, max_overflow=20)
+        except sql.exc.ArgumentError:
+            raise PgcError("a store is sqlite:///PATH or postgresql://USER@HOST/DATABASE") from None
+        except ImportError:
+            raise PgcError('a PostgreSQL store needs psycopg: pip install "pgc[service]"') from None
+        self.is_sqlite = self.engine.dialect.name == "sqlite"
+        self._writing = threading.Lock()  # SQLite has one writer; to wait here is cheaper than to be told that it is busy
+        if self.is_sqlite:
+            sql.event.listen(self.engine, "connect", _durable)
+        try:
+            with self.writing() as db:
+                _migrate(db)
+        except sql.exc.OperationalError as error:
+            raise PgcError(f"the store cannot be opened ({str(error.orig).strip().splitlines()[0]})") from None
+
+    @property
+    def path(self) -> Path | None:
+        """Of an SQLite store."""
+        return Path(str(self.engine.url.database)) if self.is_sqlite else None
+
+    @contextmanager
+    def reading(self) -> Iterator[sql.Connection]:
+        """What is committed, statement by statement."""
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
+            yield db
+
+    @contextmanager
+    def writing(self) -> Iterator[sql.Connection]:
+        """One transaction."""
+        if not self.is_sqlite:
+            with self.engine.begin() as db:
+                yield db
+            return
+        # The lock first: what begins by reading could find itself too late to write.
+        with self._writing, self.reading() as db, explicit(db, "BEGIN IMMEDIATE"):
+            yield db
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+
+@contextmanager
+def explicit(db: sql.Connection, begin: str) -> Iterator[sql.Connection]:
+    """A transaction in a session that commits each statement by itself."""
+    db.exec_driver_sql(begin)
+    try:
+        yield db
+    except BaseException:
+        db.exec_driver_sql("ROLLBACK")
+        raise
+    db.exec_driver_sql("COMMIT")
+
+
+def sqlite_url(path: Path) -> str:
+    """Of a file."""
+    return f"sqlite:///{path}"
+
+
+def _with_driver(url: str) -> str:
+    for prefix in ("postgresql://", "postgres://"):
+        if url.startswith(prefix):
+            return "postgresql+psycopg://" + url.removeprefix(prefix)
+    return url
+
+
+def _durable(connection: Any, _: Any) -> None:
+    """A commit is on the disk; what is deleted is overwritten."""
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "fullfsync = ON",
+        "secure_delete = ON",
+        "busy_timeout = 30000",
+        "journal_size_limit = 16777216",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _migrate(db: sql.Connection) -> None:
+    if db.dialect.name == "postgresql":  # two front ends may start at once
+        db.execute(sql.text("SELECT pg_advisory_xact_lock(:a, 0)"), {"a": LOCK})
+    if not sql.inspect(db).has_table(schema.name):
+        metadata.create_all(db)
+        db.execute(schema.insert().values(version=SCHEMA_VERSION))
+        return
+    found = db.execute(sql.select(schema.c.version)).scalar_one()
+    if found > SCHEMA_VERSION:
+        raise PgcError(f"the store is of version {found}, made by a newer pgc; this one knows versions up to {SCHEMA_VERSION}")
+    for version in range(found + 1, SCHEMA_VERSION + 1):
+        for statement in MIGRATIONS[version]:
+            db.execute(sql.text(statement))
+        db.execute(schema.update().values(version=version))

@@ -1,0 +1,255 @@
+"""Step 4, second half: reports that were accepted become versions of θ, by one process at a time.
+
+Who updates is elected through the database. With PostgreSQL it is the session that holds an advisory lock, and versions are
+written in that very session, so that who has lost it cannot write; when its process dies the lock is free, and another takes
+over where the store says that it stopped. With SQLite it is the process that holds a lock on a file beside it. The others
+follow: they load each new version and hand it out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import sqlalchemy as sql
+
+from pgc.service import store
+from pgc.service.model import Model, Published
+from pgc.service.schema import LOCK, Store, explicit
+
+log = logging.getLogger("pgc.service")
+POLL_SECONDS = 0.1
+"""Between two looks at what other front ends did."""
+SWEEP_SECONDS = 60.0
+RECENT, RECENT_NUMBERS = 2000, 2**24
+"""Versions whose offers can be made from memory; and numbers in them."""
+
+
+class Seat:
+    """The right to update."""
+
+    def __init__(self, database: Store) -> None:
+        self._store = database
+        self._session: sql.Connection | None = None
+        self._file: int | None = None
+
+    def taken(self) -> bool:
+        """Whether it is ours now; takes it if it is free."""
+        if self._store.path is not None:
+            return self._take_file(str(self._store.path) + ".updater")
+        if self._session is None:
+            session = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            if not session.execute(sql.text("SELECT pg_try_advisory_lock(:a, 1)"), {"a": LOCK}).scalar_one():
+                session.close()
+                return False
+            self._session = session
+        try:
+            self._session.execute(sql.text("SELECT 1"))
+        except sql.exc.DBAPIError:
+            self.leave()
+            return False
+        return True
+
+    @contextmanager
+    def writing(self) -> Iterator[sql.Connection]:
+        """A transaction that fails if the seat is lost."""
+        if self._session is None:
+            with self._store.writing() as db:
+                yield db
+            return
+        with explicit(self._session, "BEGIN") as db:
+            yield db
+
+    def leave(self) -> None:
+        """Free it."""
+        if self._session is not None:
+            self._session.invalidate()
+            self._session.close()
+            self._session = None
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _take_file(self, path: str) -> bool:
+        if self._file is None:
+            opened = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(opened)
+                return False
+            self._file = opened
+        return True
+
+
+class Updater:
+    """A thread that updates the models, or follows who does."""
+
+    def __init__(self, database: Store, models: dict[str, Model], found: Callable[[str, str], Model]) -> None:
+        """`found` makes a model of a name and a config that are in the store."""
+        self._store, self._models, self._found = database, models, found
+        self._seat, self._leads = Seat(database), False
+        self._applied: dict[str, int] = {}
+        self._accepted: dict[str, tuple[int, int]] = {}
+        self._recent: dict[tuple[str, int], Published] = {}
+        self._lock = threading.Lock()
+        self._wake, self._stop, self._turned = threading.Event(), False, threading.Condition()
+        self._turns, self._failing, self._swept = 0, False, time.monotonic()
+        self._turn()
+        self._thread = threading.Thread(target=self._run, name="pgc-updater", daemon=True)
+        self._thread.start()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process updates θ."""
+        return self._leads
+
+    def wake(self) -> None:
+        """There is something to do."""
+        self._wake.set()
+
+    def settle(self, seconds: float = 60.0) -> None:
+        """Wait until whatever was committed before this call is applied, if this process leads, or looked at."""
+        with self._store.reading() as db:
+            wanted = {name: store.count_accepted(db, name) for name in store.list_models(db)}
+        with self._turned:
+            turn = self._turns + 2  # the one that is under way may have looked before
+            while self._turns < turn or (self._leads and any(self._applied.get(name, 0) < n for name, n in wanted.items())):
+                self._wake.set()
+                if not self._turned.wait(seconds):
+                    raise TimeoutError("the updater does not move")
+
+    def recent(self, name: str, version: int) -> Published | None:
+        """A version, if it is in memory."""
+        newest = self._models[name].published
+        return newest if version == newest.version else self._recent.get((name, version))
+
+    def published(self, name: str, version: int) -> Published:
+        """A version that was offered, new or old."""
+        made = self.recent(name, version)
+        if made is None:
+            with self._store.reading() as db:
+                kept = store.load_version(db, name, version)
+            if kept is None:
+                raise LookupError(f"version {version} of {name} is not kept")
+            made = self._models[name].publish(self._models[name].unpack(kept.state))
+            self._remember(name, made)
+        return made
+
+    def accepted(self, name: str) -> tuple[int, int]:
+        """Reports so far, and those of them that are in no version yet; as of the last look."""
+        return self._accepted[name]
+
+    def close(self) -> None:
+        """Stop, and let another update."""
+        self._stop = True
+        self._wake.set()
+        self._thread.join()
+        self._seat.leave()
+
+    def _run(self) -> None:
+        while not self._stop:
+            self._wake.wait(POLL_SECONDS)
+            self._wake.clear()
+            try:
+                self._turn()
+            except Exception as error:  # what was acknowledged is on the disk; it is tried again, from what the store has
+                self._applied.clear()
+                if not self._failing:
+                    log.error("updating fails, and is tried again: %s", error, exc_info=not isinstance(error, sql.exc.DBAPIError))
+                self._failing = True
+                time.sleep(POLL_SECONDS)
+            else:
+                if self._failing:
+                    log.warning("updating works again")
+                self._failing = False
+
+    def _turn(self) -> None:
+        leads = self._seat.taken()
+        if leads != self._leads:
+            log.info("this process updates θ" if leads else "another process updates θ")
+            self._leads = leads
+        with self._store.reading() as db:
+            listed = store.list_models(db)
+        for name, config in listed.items():
+            if name not in self._models:
+                model = self._found(name, config)
+                self._load(model)
+                self._look(model)
+                self._models[name] = model
+            self._advance(self._models[name])
+        if leads and time.monotonic() > self._swept + SWEEP_SECONDS:
+            self._swept = time.monotonic()
+            with self._seat.writing() as db:
+                store.sweep(db, int(time.time()))
+        with self._turned:
+            self._turns += 1
+            self._turned.notify_all()
+
+    def _advance(self, model: Model) -> None:
+        """Have the newest version; and if this process leads, apply what was accepted, in order, and keep each new version."""
+        with self._store.reading() as db:
+            newest = store.newest_version(db, model.name)
+        if model.name not in self._applied or newest != model.published.version:
+            self._load(model)
+        with self._store.reading() as db:
+            waiting = store.reports_after(db, model.name, self._applied[model.name], model.at_once) if self._leads else []
+        if waiting:
+            self._apply(model, waiting)
+            self._wake.set()  # there may be more
+        self._look(model)
+
+    def _look(self, model: Model) -> None:
+        with self._store.reading() as db:
+            accepted, applied = store.progress(db, model.name)
+        self._accepted[model.name] = accepted, accepted - applied
+
+    def _load(self, model: Model) -> None:
+        """The newest version that is kept."""
+        with self._store.reading() as db:
+            kept = store.load_version(db, model.name)
+        assert kept is not None
+        model.state, self._applied[model.name] = model.unpack(kept.state), kept.applied
+        self._publish(model, model.publish(model.state))
+
+    def _apply(self, model: Model, waiting: list[store.Accepted]) -> None:
+        """These reports: all of them, or none."""
+        estimates = [self._estimate(model, report) for report in waiting]
+        made: list[tuple[store.Kept, Published]] = []
+        done = 0
+        while done < len(waiting):
+            before = model.version
+            done += model.take(estimates[done:], [report.version for report in waiting[done:]])
+            if model.version != before:
+                kept = store.Kept(model.version, waiting[done - 1].seq, model.pack())
+                made.append((kept, model.publish(model.state)))
+        if made:
+            try:
+                with self._seat.writing() as db:
+                    store.keep_versions(db, model.name, model.published.version, [kept for kept, _ in made])
+            except store.Overtaken:  # it was rolled back, or another took over: what the store has, counts
+                self._load(model)
+                return
+        self._applied[model.name] = waiting[-1].seq
+        for _, published in made:
+            self._publish(model, published)
+
+    def _estimate(self, model: Model, report: store.Accepted) -> np.ndarray:
+        basis = None if model.state.basis is None else self.published(model.name, report.version).template.basis
+        return model.estimate(report.offer_id, report.payload, basis)
+
+    def _publish(self, model: Model, made: Published) -> None:
+        self._remember(model.name, made)
+        model.published = made
+
+    def _remember(self, name: str, made: Published) -> None:
+        with self._lock:
+            self._recent[name, made.version] = made
+            while len(self._recent) > max(1, min(RECENT, RECENT_NUMBERS // made.numbers)):
+                del self._recent[next(iter(self._recent))]

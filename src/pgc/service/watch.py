@@ -1,0 +1,95 @@
+"""How learning goes, from what is public or private already; and a line in the log when something happened.
+
+θ is public, so its score in a simulated world with the usual ψ costs nobody any ε. Where reports carry the noisy boolean
+"score ≥ Θ", the share of successes among the last of them is estimated as well. Nothing else is known here about any device.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pgc.experiments.evaluation import greedy_scores
+from pgc.service import store
+from pgc.service.admission import Verdict
+from pgc.service.model import Model
+
+if TYPE_CHECKING:
+    from pgc.service.keeper import Keeper
+
+log = logging.getLogger("pgc.service")
+LOOK_SECONDS, SAY_SECONDS = 3.0, 15.0
+NORMAL = ("issued", "accepted", "duplicate", Verdict.USED_UP.value)
+EPISODES, WINDOW, MOST_POINTS = 20, 500, 400
+
+
+class Point(NamedTuple):
+    """Where a model stood at some moment."""
+
+    reports: int
+    version: int
+    score: float
+    """Of the averaged policy, greedy, in the usual world."""
+    success: float | None
+    """The estimated share of successes among the last devices, by the noisy booleans; None: none are asked for."""
+    margin: float | None
+    """Two standard deviations of it."""
+
+
+async def watch(keeper: Keeper) -> None:
+    """Look now and then, for ever."""
+    said, before = time.monotonic(), Counter(keeper.counts)
+    while True:
+        try:
+            for name, model in list(keeper.models.items()):
+                points = keeper.points.setdefault(name, [])
+                if not points or points[-1].version != model.published.version:
+                    points.append(await asyncio.to_thread(look, keeper, model))
+                    if len(points) > MOST_POINTS:
+                        del points[1::2]
+        except Exception as error:
+            log.error("could not look at the models: %s", error)
+        if time.monotonic() > said + SAY_SECONDS and keeper.counts != before:
+            for line in lines(keeper, keeper.counts - before, time.monotonic() - said):
+                log.info(line)
+            before = Counter(keeper.counts)
+        if time.monotonic() > said + SAY_SECONDS:
+            said = time.monotonic()
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def look(keeper: Keeper, model: Model) -> Point:
+    """Where it stands now."""
+    training, state = model.problem.training, model.state
+    received, _ = keeper.accepted(model.name)
+    theta = np.asarray(state.average, np.float32)[None]
+    scores = greedy_scores(training.world, training.policy, theta, [training.world.default_psi], episodes=EPISODES, seed=0)
+    success = margin = None
+    if training.score_bit is not None:
+        with keeper.database.reading() as db:
+            bits = [model.query.decode_code(payload)[1] for payload in store.last_payloads(db, model.name, WINDOW)]
+        if bits:
+            success = min(1.0, max(0.0, float(training.score_bit.success_rate(np.array(sum(map(bool, bits))), len(bits)))))
+            margin = 2 * float(training.score_bit.deviation(len(bits)))
+    return Point(received, int(state.version), float(scores[0, 0]), success, margin)
+
+
+def lines(keeper: Keeper, counts: Counter[tuple[str, str]], seconds: float) -> list[str]:
+    """What happened meanwhile, one line for each model and one for refusals."""
+    said = []
+    for name, model in keeper.models.items():
+        received, buffered = keeper.accepted(name)
+        points = keeper.points.get(name)
+        score = f", score {points[-1].score:.0f} in the usual world" if points else ""
+        said.append(f"{name}: version {model.published.version}, {received} reports ({buffered} in the buffer){score}")
+    accepted = counts["reports", "accepted"]
+    refused = {f"{what} {why}": n for (what, why), n in counts.items() if why not in NORMAL and n > 0}
+    words = f"{accepted} accepted in {seconds:.0f} s"
+    if refused:
+        words += "; refused: " + ", ".join(f"{n} {why}" for why, n in sorted(refused.items()))
+    return [*said, words]
