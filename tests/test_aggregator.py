@@ -89,3 +89,22 @@ def test_trials_side_by_side_do_not_mix(rng):
     for i in range(3):
         (alone,) = feed(aggregator, [reports[:, i]])
         np.testing.assert_allclose(together.theta[:, i], alone.theta, rtol=1e-6)
+
+
+def test_trimming_leaves_out_the_ends_of_every_coordinate():
+    reports = [[1, 0], [100, 1], [2, -100], [3, 2], [-50, 3]]
+    *_, last = feed(make_aggregator(1.0, buffer_size=5, trim=0.2, held=5), reports)
+    np.testing.assert_allclose(last.theta, [-2.0, -1.0])  # of 1, 2, 3 and of 0, 1, 2
+    assert (int(last.version), int(last.buffer_count)) == (1, 0) and not np.asarray(last.buffer).any()
+
+
+def test_stale_reports_are_not_held_for_trimming():
+    aggregator = make_aggregator(1.0, buffer_size=3, trim=0.34, held=3, max_staleness=0)
+    *_, last = feed(aggregator, [[1, 1], [9, 9], [2, 2], [6, 6]], versions=[0, -1, 0, 0])
+    np.testing.assert_allclose(last.theta, [-2.0, -2.0])
+    assert int(last.discarded) == 1
+
+
+def test_a_report_is_no_longer_than_its_bound():
+    *_, last = feed(make_aggregator(1.0, report_norm=5.0), [[30, 40], [0, 0], [1, 0]])
+    np.testing.assert_allclose(last.theta, [-4.0, -4.0], rtol=1e-6)

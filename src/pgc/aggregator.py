@@ -9,6 +9,7 @@ counted as received and as unused.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -31,7 +32,7 @@ class AggregatorState(NamedTuple):
     basis: jax.Array | None  # W (d, k), made from this θ
     version: jax.Array  # how many updates made θ
     received: jax.Array  # n: reports received, stale ones included
-    buffer_sum: jax.Array  # Σ g̃ over B (d,)
+    buffer: jax.Array  # Σ g̃ over B (d,); or, to trim, each g̃ in it (held, d)
     buffer_count: jax.Array  # |B| so far
     optimizer: optax.OptState
     average: jax.Array  # mean of θ over the reports of the averaged part of the run (d,)
@@ -55,6 +56,12 @@ class Aggregator:
     """A report computed from a θ that is more than this many versions old is dropped. None keeps all (the paper)."""
     average_from: int | jax.Array = 0
     """θ is averaged over the reports after this many; until then the average is θ itself."""
+    trim: float = 0.0
+    """Share of the buffer that is left out at each end, coordinate by coordinate, before the mean; 0: nothing is (the paper)."""
+    held: int = 0
+    """|B| where reports are trimmed, since they must be kept one by one; else 0."""
+    report_norm: float = math.inf
+    """A report longer than this is shortened to it; inf: none is (the paper)."""
     subspace: Subspace | None = None
     """Where agents report; None: the whole gradient (the paper)."""
     cap: OutputCap | None = None
@@ -68,7 +75,7 @@ class Aggregator:
             basis=self._basis(theta),
             version=zero,
             received=zero,
-            buffer_sum=jnp.zeros_like(theta),
+            buffer=jnp.zeros((self.held, *theta.shape)) if self.trims else jnp.zeros_like(theta),
             buffer_count=zero,
             optimizer=self.optimizer.init(theta),
             average=theta,
@@ -88,9 +95,16 @@ class Aggregator:
     def take(self, state: AggregatorState, report: jax.Array, version: jax.Array) -> AggregatorState:
         """Put a report into the buffer, or drop it if it is too stale."""
         fresh = jnp.ones((), bool) if self.max_staleness is None else state.version - version <= self.max_staleness
+        if self.report_norm < math.inf:
+            report = report * jnp.minimum(1.0, self.report_norm / jnp.maximum(jnp.linalg.norm(report), 1e-30))
+        if self.trims:
+            place = jnp.arange(self.held) == state.buffer_count
+            buffer = jnp.where((place & fresh)[:, None], report, state.buffer)
+        else:
+            buffer = state.buffer + jnp.where(fresh, report, 0.0)
         return state._replace(
             received=state.received + 1,
-            buffer_sum=state.buffer_sum + jnp.where(fresh, report, 0.0),
+            buffer=buffer,
             buffer_count=state.buffer_count + fresh,
             discarded=state.discarded + ~fresh,
         )
@@ -102,7 +116,7 @@ class Aggregator:
     def update(self, state: AggregatorState) -> AggregatorState:
         """Move θ by the mean of the buffer, and clear it."""
         theta, optimizer = state.theta, state.optimizer
-        mean = state.buffer_sum / self.buffer_size
+        mean = self._mean(state.buffer)
         for _ in range(self.uses_per_report):
             change, optimizer = self.optimizer.update(mean, optimizer, theta)
             theta = theta + self.learning_rate * change
@@ -112,10 +126,21 @@ class Aggregator:
             theta=theta,
             basis=self._basis(theta),
             version=state.version + self.uses_per_report,
-            buffer_sum=jnp.zeros_like(state.buffer_sum),
+            buffer=jnp.zeros_like(state.buffer),
             buffer_count=jnp.zeros_like(state.buffer_count),
             optimizer=optimizer,
         )
+
+    @property
+    def trims(self) -> bool:
+        """Whether anything is left out of a buffer."""
+        return self.held > 0
+
+    def _mean(self, buffer: jax.Array) -> jax.Array:
+        if not self.trims:
+            return buffer / self.buffer_size
+        out = int(self.trim * self.held)  # at each end
+        return jnp.mean(jnp.sort(buffer, axis=0)[out : self.held - out], axis=0)
 
     def average(self, state: AggregatorState) -> AggregatorState:
         """Add the θ of now to the average, once for each report."""

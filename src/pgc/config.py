@@ -119,6 +119,12 @@ class TrainConfig:
     """Update steps made from each full buffer."""
     max_staleness: int | None = None
     """Drop reports whose θ is more than this many versions old; by default none is dropped."""
+    trim: float = 0.0
+    """Against hostile agents: the share of each buffer that is left out at either end, coordinate by coordinate, before the mean;
+    0.2 leaves out two of ten on each side."""
+    report_norm: float = math.inf
+    """Against hostile agents: a decoded report that is longer than this is shortened to it; inf for none. Needed for laplace,
+    whose valid reports can be any numbers."""
     output_cap: float | None = None
     """Largest root mean square of the policy's outputs (differences of logits) at public states, inf for none; by default 2,
     and none for continuous actions (paper: none)."""

@@ -120,6 +120,8 @@ def build(config: TrainConfig) -> Problem:
         unbiased=config.unbiased,
         code_size=config.code_size,
     )
+    if config.trim and int(config.trim * config.buffer_size) < 1:
+        raise PgcError(f"trim {config.trim:g} of a buffer of {config.buffer_size} leaves out nothing; enlarge one of them")
     score_bit = ScoreBit(epsilon=score_epsilon) if score_epsilon else None
     training = LocalTraining(
         world=world,
@@ -143,6 +145,9 @@ def build(config: TrainConfig) -> Problem:
         uses_per_report=config.uses_per_report,
         max_staleness=config.max_staleness,
         average_from=int(config.average_from * config.submissions),
+        trim=config.trim,
+        held=config.buffer_size if config.trim else 0,
+        report_norm=config.report_norm,
         subspace=subspace,
         cap=None
         if config.output_cap == math.inf

@@ -28,12 +28,12 @@ CASES = {
         make_aggregator(),
         4,
     ),
-    "prs, several episodes, greedy score, T = 2, score bit": (
+    "prs, several episodes, greedy score, T = 2, score bit, trimmed and bounded": (
         make_training(
             "prs", 5.0, 1.0, action="sampled", episodes=2, score="greedy", submissions=2, score_bit=ScoreBit(epsilon=1.0),
             loss=LossOptions(standardize="scale", reduction="mean", bootstrap="timeout"),
         ),
-        make_aggregator(0.5, 3, max_staleness=1, uses_per_report=2, average_from=20),
+        make_aggregator(0.5, 3, max_staleness=1, uses_per_report=2, average_from=20, trim=0.34, held=3, report_norm=5.0),
         3,
     ),
     "index in a linear subspace, evolution, local baseline, cap": small(epsilon=2.0, local_episodes=3, estimator="evolution"),
@@ -77,8 +77,8 @@ def test_the_fast_engine_is_the_simple_loop(case):
         assert np.array_equal(records.staleness[when, trial], oracle.staleness)
         assert np.array_equal(records.ends[when, trial], oracle.ticks)
         assert np.array_equal(records.bit[when, trial], oracle.bits)
-        for name in ("theta", "average", "buffer_sum") if loose == 1 else ("theta", "average"):
-            ours = np.asarray(getattr(state.aggregator, name)[:, trial])
+        for name in ("theta", "average", "buffer") if loose == 1 else ("theta", "average"):
+            ours = np.asarray(getattr(state.aggregator, name)[..., trial])
             np.testing.assert_allclose(ours, getattr(oracle.state, name), rtol=2e-4, atol=2e-6 * loose)
         for name in ("version", "received", "buffer_count", "discarded", "averaged"):
             assert int(getattr(state.aggregator, name)[trial]) == int(getattr(oracle.state, name))
@@ -128,7 +128,7 @@ def test_cells_that_differ_in_numbers_alone_share_one_program_and_stay_what_they
     for simulation in (together, *alone):
         while simulation.running:
             list(simulation.advance())
-    for name in ("theta", "received", "version", "buffer_sum"):
+    for name in ("theta", "received", "version", "buffer"):
         assert np.array_equal(together.collected(name), np.concatenate([s.collected(name) for s in alone]))
     assert together.collected("received").tolist() == [60] * 10 + [40] * 5
     others = [dict(reward="end"), dict(mechanism="prs"), dict(mechanism="laplace-coordinatewise"), dict(workers=3)]

@@ -4,10 +4,12 @@
 |---|---|
 | `POST /v1/models/M/offers`, with a token | 200 an offer; 401, 404; 410 the token's reports are used up |
 | `POST /v1/models/M/reports`, with a token | 200 accepted, or accepted before; 400, 401, 404, 409, 410, 413 |
-| `GET /v1/models`, `/v1/models/M`, `/v1/models/M/policy` | what is public: names, settings, progress, θ |
+| `GET /v1/models`, `/v1/models/M` | what is public: names, settings, progress |
+| `GET /v1/models/M/policy`, `/versions`, `/progress` | θ and the averaged policy; the history; how learning goes |
 | `GET /health`, `/ready` | whether it lives; whether it can write |
+| `GET /`, `/docs`, `/v1/status` | the live page; these paths; counts |
 
-When more is waiting than can be written soon, the answer is 429 with Retry-After.
+When more is waiting than can be written soon, the answer is 429 with Retry-After; when the store fails, 503.
 """
 
 from __future__ import annotations
@@ -115,7 +117,7 @@ def make_app(keeper: Keeper) -> FastAPI:
     async def status() -> dict[str, Any]:
         """Counts since this process began, for the page: nothing private."""
         counts = [{"what": what, "result": result, "count": n} for (what, result), n in sorted(keeper.counts.items())]
-        return {"uptime_seconds": time.monotonic() - begun, "waiting": keeper.waiting, "counts": counts}
+        return {"uptime_seconds": time.monotonic() - begun, "waiting": keeper.waiting, "updates": keeper.leads, "counts": counts}
 
     @app.get("/health")
     async def health() -> dict[str, str]:

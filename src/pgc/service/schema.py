@@ -99,8 +99,12 @@ class Store:
         try:
             with self.writing() as db:
                 _migrate(db)
-        except sql.exc.OperationalError as error:
+        except sql.exc.DBAPIError as error:
+            self.close()
             raise PgcError(f"the store cannot be opened ({str(error.orig).strip().splitlines()[0]})") from None
+        except PgcError:
+            self.close()
+            raise
 
     @property
     def path(self) -> Path | None:
