@@ -48,7 +48,7 @@ DEFENCES = {
 def scores(settings, attack, hostile, good, trials, reports):
     """Of the averaged policy of each trial."""
     models = [Model("hostile", configure(epsilon=1.0, submissions=reports, seed=seed, **settings)) for seed in range(trials)]
-    training, size = models[0].problem.training, models[0].problem.config.buffer_size
+    training, size = models[0].training, models[0].config.buffer_size
     rngs, bad = [np.random.default_rng([seed, 7]) for seed in range(trials)], mirrored(training.policy, good)
     lanes = size + (SPIES if attack == "reverse" else 0)
 

@@ -81,6 +81,10 @@ class TrainConfig:
     score: Literal["training", "greedy"] | None = "greedy"
     """ζ of a submission: the score of its training episode, or of one more, greedy episode that is not trained on."""
 
+    own_policy: int | None = None
+    """d, where the policy is one of the devices' own that this program does not know (pgc serve --theta): nothing is simulated,
+    and what is said below of worlds, policies and losses is the devices' affair."""
+
     # Policy and loss
     hidden: tuple[int, ...] = (16,)
     """Widths of the shared ReLU layers."""

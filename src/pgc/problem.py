@@ -15,7 +15,7 @@ from pgc.aggregator import Aggregator
 from pgc.budget import split_budget
 from pgc.config import TrainConfig
 from pgc.errors import PgcError, load
-from pgc.mechanisms import NormLift, ScoreBit, find_mechanism, make_mechanism
+from pgc.mechanisms import Mechanism, NormLift, ScoreBit, find_mechanism, make_mechanism
 from pgc.policies import ActorCritic, LossOptions
 from pgc.policies.cap import OutputCap
 from pgc.policies.estimators import Estimator, Evolution, PolicyGradient
@@ -98,30 +98,58 @@ def resolve(config: TrainConfig) -> TrainConfig:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnProblem:
+    """A config for a policy of the devices' own: of θ an aggregator needs to know how long it is, and no more."""
+
+    config: TrainConfig
+    mechanism: Mechanism
+    score_bit: ScoreBit | None
+    aggregator: Aggregator
+
+
+def build_own(config: TrainConfig) -> OwnProblem:
+    """The aggregator's part, for θ of `config.own_policy` numbers."""
+    validate(config)
+    find_mechanism(config.mechanism)
+    dim = config.own_policy
+    assert dim is not None
+    if config.subspace not in (None, "full"):
+        raise PgcError("of a policy of the devices' own the whole gradient is reported: --subspace full")
+    gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
+    buffer_size = 10 if config.buffer_size is None else config.buffer_size
+    config = replace(
+        config,
+        subspace="full",
+        clip=DEFAULT_CLIPS.get(config.mechanism, 1.0) if config.clip is None else config.clip,
+        local_episodes=rules.local_episodes(gradient_epsilon, 0) if config.local_episodes is None else config.local_episodes,
+        buffer_size=buffer_size,
+        learning_rate=rules.learning_rate(gradient_epsilon, buffer_size, 0)
+        if config.learning_rate is None
+        else config.learning_rate,
+    )
+    return OwnProblem(
+        config=config,
+        mechanism=_make_mechanism(config, dim, gradient_epsilon),
+        score_bit=ScoreBit(epsilon=score_epsilon) if score_epsilon else None,
+        aggregator=_make_aggregator(config, None, None),
+    )
+
+
 def build(config: TrainConfig) -> Problem:
     """Validate a config and make the parts of a run from it. Every refusal says what to do."""
     validate(config)
+    if config.own_policy is not None:
+        raise PgcError("a policy of the devices' own cannot be simulated; it is for pgc serve")
     find_mechanism(config.mechanism)
     config = resolve(config)
     world = make_world(config.world)
     policy = _make_policy(config, world)
     subspace = _make_subspace(config, policy, world.observation_bounds)
     gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
-    assert config.clip is not None and config.buffer_size is not None
-    assert config.population is not None and config.learning_rate is not None and config.local_episodes is not None
+    assert config.population is not None and config.local_episodes is not None
     assert config.output_cap is not None
-    mechanism = make_mechanism(
-        config.mechanism,
-        dim=policy.dim if subspace is None else subspace.dim,
-        epsilon=gradient_epsilon,
-        clip=config.clip,
-        lift=config.lift,
-        reduced_dim=config.reduced_dim,
-        unbiased=config.unbiased,
-        code_size=config.code_size,
-    )
-    if config.trim and int(config.trim * config.buffer_size) < 1:
-        raise PgcError(f"trim {config.trim:g} of a buffer of {config.buffer_size} leaves out nothing; enlarge one of them")
+    mechanism = _make_mechanism(config, policy.dim if subspace is None else subspace.dim, gradient_epsilon)
     score_bit = ScoreBit(epsilon=score_epsilon) if score_epsilon else None
     training = LocalTraining(
         world=world,
@@ -138,7 +166,30 @@ def build(config: TrainConfig) -> Problem:
         score="greedy" if config.score == "greedy" else "training",
         control=config.control,
     )
-    aggregator = Aggregator(
+    bounds = world.observation_bounds
+    cap = None if config.output_cap == math.inf else OutputCap(policy=policy, bounds=bounds, most=config.output_cap)
+    return Problem(config=config, training=training, aggregator=_make_aggregator(config, subspace, cap))
+
+
+def _make_mechanism(config: TrainConfig, dim: int, epsilon: float) -> Mechanism:
+    assert config.clip is not None
+    return make_mechanism(
+        config.mechanism,
+        dim=dim,
+        epsilon=epsilon,
+        clip=config.clip,
+        lift=config.lift,
+        reduced_dim=config.reduced_dim,
+        unbiased=config.unbiased,
+        code_size=config.code_size,
+    )
+
+
+def _make_aggregator(config: TrainConfig, subspace: Subspace | None, cap: OutputCap | None) -> Aggregator:
+    assert config.buffer_size is not None and config.learning_rate is not None
+    if config.trim and int(config.trim * config.buffer_size) < 1:
+        raise PgcError(f"trim {config.trim:g} of a buffer of {config.buffer_size} leaves out nothing; enlarge one of them")
+    return Aggregator(
         optimizer=_make_optimizer(config.optimizer),
         learning_rate=config.learning_rate,
         buffer_size=config.buffer_size,
@@ -149,11 +200,8 @@ def build(config: TrainConfig) -> Problem:
         held=config.buffer_size if config.trim else 0,
         report_norm=config.report_norm,
         subspace=subspace,
-        cap=None
-        if config.output_cap == math.inf
-        else OutputCap(policy=policy, bounds=world.observation_bounds, most=config.output_cap),
+        cap=cap,
     )
-    return Problem(config=config, training=training, aggregator=aggregator)
 
 
 def _make_policy(config: TrainConfig, world: World) -> ActorCritic:

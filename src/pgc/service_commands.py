@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,8 @@ from pgc.parsing import parse, print_json
 from pgc.service import is_loopback
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from pgc.service.schema import Store
 
 STORE = "PGC_STORE"
@@ -38,6 +40,9 @@ class Serve:
     users of the machine cannot read."""
     config: Path | None = None
     """The config.yaml of a run (pgc train leaves one) for a new model; by default what pgc train does at --epsilon, --world."""
+    theta: Path | None = None
+    """θ_0 of a policy of the devices' own (numpy.save), which this program need not know: a new model that learns from gradients
+    alone. --world and what belongs to it then mean nothing."""
     model: str = "default"
     """The model's name. Several may live in one store: start once with each --config; later starts serve all of them."""
     world: str = "cartpole"
@@ -164,9 +169,15 @@ def serve(given: list[str]) -> int:
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     logging.getLogger("pgc.service").setLevel(logging.INFO)
     keeper = Keeper(_store_url(args.folder, args.store, make=True), offer_seconds=args.offer_seconds)
-    if args.model not in keeper.models and (args.config is not None or not keeper.models):
-        keeper.create(args.model, _config(args))
-    elif args.config is not None:
+    new = args.config is not None or args.theta is not None
+    if args.model not in keeper.models and (new or not keeper.models):
+        theta = None if args.theta is None else _theta(args.theta)
+        keeper.create(args.model, _config(args, theta), theta)
+    elif args.model not in keeper.models:
+        raise PgcError(
+            f"there is no model '{args.model}'; for a new one beside {', '.join(keeper.models)} give --config or --theta"
+        )
+    elif new:
         raise PgcError(f"there is a model '{args.model}' already; a model keeps its config (give another --model)")
     for name, model in keeper.models.items():
         received, _ = keeper.accepted(name)
@@ -358,13 +369,27 @@ def _admitted(args: Join) -> tuple[list[str], list[Path]]:
     return found[:wanted], [folder / f"{n:06}.db" for n in range(wanted)]
 
 
-def _config(args: Serve) -> TrainConfig:
+def _theta(path: Path) -> np.ndarray:
+    import numpy as np
+
+    try:
+        theta: np.ndarray = np.load(path, allow_pickle=False).astype(np.float32)
+    except (OSError, ValueError) as error:
+        raise PgcError(f"cannot read {path} as numpy.save wrote it ({error})") from None
+    if theta.ndim != 1 or not len(theta) or not np.isfinite(theta).all():
+        raise PgcError(f"{path} is no vector of finite numbers")
+    return theta
+
+
+def _config(args: Serve, theta: np.ndarray | None) -> TrainConfig:
+    own = None if theta is None else len(theta)
     if args.config is not None:
         try:
-            return from_yaml(args.config.read_text())
+            return replace(from_yaml(args.config.read_text()), own_policy=own)
         except OSError as error:
             raise PgcError(f"cannot read {args.config} ({error.strerror})") from None
     return configure(
+        own_policy=own,
         world=args.world,
         epsilon=args.epsilon,
         submissions_per_agent=args.submissions_per_agent,

@@ -62,6 +62,10 @@ def validate(config: TrainConfig) -> None:
         config.learning_rate is None or 0 < config.learning_rate < math.inf,
         f"learning_rate must be greater than 0, not {config.learning_rate}",
     )
+    demand(
+        config.own_policy is None or 1 <= config.own_policy <= 2**20,
+        f"own_policy is how many numbers θ has: from 1 to {2**20}, not {config.own_policy}",
+    )
     demand(0 <= config.trim < 0.5, f"trim is a share of the buffer at each end: from 0 to less than 0.5, not {config.trim:g}")
     demand(config.report_norm > 0, f"report_norm must be greater than 0 (inf for none), not {config.report_norm:g}")
     demand(config.spread > 0, f"spread must be greater than 0, not {config.spread:g}")

@@ -1,6 +1,8 @@
 """The service over a real network: uvicorn with TLS on loopback, real devices with ledgers, the commands as a user runs them."""
 
 import asyncio
+import dataclasses
+import importlib
 import json
 import os
 import random
@@ -16,6 +18,7 @@ from collections import Counter
 import httpx
 import numpy as np
 import pytest
+import sqlalchemy
 import uvicorn
 
 from pgc.cli import main
@@ -24,8 +27,9 @@ from pgc.device import Device
 from pgc.errors import PgcError
 from pgc.service.app import make_app, make_operator_app
 from pgc.service.client import ServiceClient
-from pgc.service.keeper import Keeper
-from pgc.service.schema import sqlite_url
+from pgc.service.keeper import Keeper, issue_tokens
+from pgc.service.replay import replay
+from pgc.service.schema import Store, sqlite_url
 from pgc.service.tls import make_dev_certificates
 from pgc.wire import Offer
 
@@ -141,7 +145,7 @@ def start(folder, port, url=None, *more):
 
 
 def test_serve_tokens_join(tmp_path, capsys):
-    """Three commands; the service killed in between; the device started again."""
+    """Three commands; the service killed in between; the devices started again; and what they do with mistakes."""
     folder, port = tmp_path / "service", free_port()
     server = start(folder, port)
     try:
@@ -155,30 +159,179 @@ def test_serve_tokens_join(tmp_path, capsys):
             ledger = ["--ledger", str(tmp_path / f"{n}.db")]
             assert main([*join, *ledger, "--token", token]) == 2  # no ledger, and none was asked for
             assert "there is no ledger" in capsys.readouterr().err
-            assert main([*join, *ledger, "--token", token, "--new-ledger"]) == 0
-            assert json.loads(capsys.readouterr().out) == {
-                "accepted": 1, "ended": [{"devices": 1, "why": "this token's reports are used up"}], "epsilon_left": 0.0,
-            }  # fmt: skip
+            for accepted in (1, 0):  # the same command again: the ledger is there, and the token used up
+                assert main([*join, *ledger, "--token", token, "--new-ledger"]) == 0
+                assert json.loads(capsys.readouterr().out) == {
+                    "accepted": accepted, "epsilon_left": 0.0,
+                    "ended": [{"devices": 1, "why": "this token's reports are used up"}],
+                }  # fmt: skip
         card = httpx.get(f"https://127.0.0.1:{port}/v1/models/default", verify=False).json()
-        assert card["received"] == 2 and card["mechanism"] == "index"
+        assert card["received"] == 2 and card["mechanism"] == "index" and card["world"] == "cartpole"
         assert main(["tokens", "revoke", str(folder), "--token", tokens[0]]) == 0
         capsys.readouterr()
-        assert main([*join, "--ledger", str(tmp_path / "0.db"), "--token", tokens[0]]) == 2
-        assert "unknown token" in capsys.readouterr().err
+        for wrong, reason in (
+            (["--token", tokens[0], "--ledger", str(tmp_path / "0.db")], "unknown token"),
+            (["--token", tokens[1], "--world", "acrobot"], "trains for cartpole"),
+            (["--token", tokens[1], "--model", "none"], "has no model 'none'"),
+            (["--token", "é"], "that is no token"),
+            (["--tokens", str(tmp_path / "none")], "cannot read tokens"),
+            (["--token", tokens[1], "--devices", "3"], "need as many tokens"),
+            ([], "give --token"),
+        ):
+            assert main([*join, *wrong]) == 2
+            assert reason in capsys.readouterr().err
+        assert main(["tokens", "count", str(folder)]) == 0
+        assert capsys.readouterr().out == "0 usable, for 0 reports; 1 used up; 1 revoked\n"
+        assert main(["replay", str(folder)]) == 0
+        assert "2 reports make 1 versions; 1 of them are kept, and are the same to the bit" in capsys.readouterr().out
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_several_devices_at_once(service, tmp_path, capsys):
+    """Each with its own ledger and token; one of them is not admitted, and the others do not mind."""
+    keeper, url, ca = service
+    (tmp_path / "tokens").write_text("\n".join([*keeper.issue_tokens(5, submissions=2), "nonsense"]))
+    join = [
+        "join",
+        url,
+        "--limit",
+        "2",
+        "--ca",
+        ca,
+        "--tokens",
+        str(tmp_path / "tokens"),
+        "--ledger",
+        str(tmp_path / "l"),
+        "--json",
+    ]
+    assert main([*join, "--new-ledger", "--seed", "1"]) == 2  # one of them failed
+    said = json.loads(capsys.readouterr().out)
+    assert said["accepted"] == 10 and said["epsilon_left"] == 0.0
+    assert {e["why"]: e["devices"] for e in said["ended"]} == {
+        "this token's reports are used up": 5, "the service refuses: unknown token": 1,
+    }  # fmt: skip
+    assert len(list((tmp_path / "l").iterdir())) == 6
+
+
+def test_a_device_whose_clock_is_wrong(service, tmp_path, rng, monkeypatch):
+    """It goes by the service's: a day ahead or behind, offers are answered and none is charged for in vain."""
+    keeper, url, ca = service
+    for ahead in (86_400, -86_400):
+        [token] = keeper.issue_tokens(1, submissions=1)
+        with ServiceClient(url, token, ca=ca) as client:
+            offer = client.offer()
+            device = Device.create(tmp_path / f"{ahead}.db", 1.0, clock=client.clock)
+            monkeypatch.setattr("pgc.device.device.time.time", lambda ahead=ahead: time.monotonic() + 1e9 + ahead)
+            report = device.release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
+            monkeypatch.undo()
+            assert client.submit(report) == "accepted"
+
+
+def test_a_hostile_service_cannot_choose_code(service):
+    """What a card says is data: names from fixed lists, and numbers."""
+    from pgc.device.recipe import Recipe
+
+    keeper, url, _ = service
+    card = httpx.get(f"{url}/v1/models/default", verify=False).json()["recipe"]
+    world = {"bounds": ((-1, 1),) * 4, "actions": 2, "max_steps": 200, "score_threshold": 195.0}
+    assert Recipe.read(card, **world).card == keeper.models["default"].recipe.card
+    for wrong in (
+        {"estimator": "os:system"}, {"hidden": [10**9]}, {"hidden": "os"}, {"hidden": [1.5]}, {"spread": float("inf")},
+        {"spread": "1"}, {"biases": "yes"}, {"bounds": []}, {"discount": True}, {"estimator": ["evolution"]},
+    ):  # fmt: skip
+        with pytest.raises(PgcError, match="the service's recipe"):
+            Recipe.read(card | wrong, **world)
+    for wrong in (None, [], {}, {k: v for k, v in card.items() if k != "hidden"}):
+        with pytest.raises(PgcError, match="the service's recipe"):
+            Recipe.read(wrong, **world)
+
+
+def test_back_pressure(service):
+    """More than can be written soon: 429 with Retry-After, and the client waits that long."""
+    keeper, url, ca = service
+    [token] = keeper.issue_tokens(1, submissions=1)
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        keeper.models["default"].aggregator = aggregator
+
+    aggregator = keeper.models["default"].aggregator
+    keeper.models["default"].aggregator = dataclasses.replace(aggregator, buffer_size=-(10**9))  # so that all is too much
+    with ServiceClient(url, token, ca=ca, sleep=sleep) as client:
+        assert len(client.offer()) > 100
+    assert len(slept) == 1 and slept[0] >= 0.5
+
+
+def test_a_store_that_cannot_be_written(service, monkeypatch):
+    """503, not 500; the client tries again; and then it works."""
+    keeper, url, ca = service
+    [token] = keeper.issue_tokens(1, submissions=1)
+
+    def broken(*_):
+        raise sqlalchemy.exc.OperationalError("disk", {}, Exception("full"))
+
+    monkeypatch.setattr("pgc.service.writer.admit", broken)
+    answer = httpx.post(f"{url}/v1/models/default/offers", headers={"authorization": f"Bearer {token}"}, verify=False)
+    assert answer.status_code == 503 and answer.headers["retry-after"] == "1" and "send the same again" in answer.text
+    with ServiceClient(url, token, ca=ca, sleep=lambda _: monkeypatch.undo()) as client:
+        assert len(client.offer()) > 100
+
+
+def test_the_examples(service, tmp_path, monkeypatch):
+    keeper, url, ca = service
+    monkeypatch.syspath_prepend("examples")
+    embed = importlib.import_module("embed_device")
+    [token] = keeper.issue_tokens(1, submissions=1)
+    assert embed.main(url, token, str(tmp_path / "l.db"), ca) == "1 report(s) accepted; this token's reports are used up"
+
+
+@pytest.mark.extra
+def test_a_pytorch_policy_of_ones_own_learns(tmp_path, monkeypatch):
+    """Through a real service that knows θ's length and nothing else of it."""
+    torch_policy = importlib.import_module("examples.torch_policy")
+    monkeypatch.chdir(tmp_path)
+    torch_policy.main("theta.npy")
+    folder, port = tmp_path / "service", free_port()
+    server = start(folder, port, None, "--theta", "theta.npy", "--epsilon", "2")
+    try:
+        database = Store(sqlite_url(folder / "store.db"))
+        tokens = issue_tokens(database, 200, 1)
+        policy = torch_policy.make_policy()
+        before = torch_policy.mean_score(policy, np.load("theta.npy"))
+        for n, token in enumerate(tokens):
+            torch_policy.answer(f"https://127.0.0.1:{port}", token, tmp_path / f"{n}.db", policy, str(folder / "ca.pem"))
+        theta = replay(database, "default").state.theta
+        after = torch_policy.mean_score(policy, np.array(theta))
+        assert before < 30 and after > 60, (before, after)
+        card = httpx.get(f"https://127.0.0.1:{port}/v1/models/default", verify=False).json()
+        assert (card["received"], card["numbers"], card["world"], card["recipe"]) == (200, 10, None, None)
+        database.close()
     finally:
         server.kill()
         server.wait()
 
 
 def test_mistakes_are_one_line(tmp_path, capsys):
+    (tmp_path / "theta.npy").write_bytes(b"nonsense")
     for arguments, reason in (
         (["serve", str(tmp_path / "a"), "--host", "0.0.0.0"], "can be reached by others"),
         (["serve", str(tmp_path / "a"), "--key", "x"], "go together"),
+        (["serve", str(tmp_path / "a"), "--certificate", "x", "--key", "x"], "cannot read x"),
+        (["serve", str(tmp_path / "a"), "--store", "nonsense"], "a store is sqlite"),
+        (["serve", str(tmp_path / "a"), "--store", "postgresql://x@127.0.0.1:1/y"], "cannot be opened"),
+        (["serve", str(tmp_path / "a"), "--theta", str(tmp_path / "theta.npy")], "as numpy.save wrote it"),
+        (["serve", str(tmp_path / "a"), "--config", str(tmp_path / "none")], "cannot read"),
+        (["serve", str(tmp_path / "a"), "--offer-seconds", "0"], "at least 1"),
         (["tokens", "issue", str(tmp_path / "b")], "there is no service"),
+        (["replay", str(tmp_path / "b")], "there is no service"),
         (["join", "http://example.org", "--token", "t", "--limit", "1"], "is not https"),
+        (["join", "nonsense", "--token", "t", "--limit", "1"], "is not https"),
     ):
-        assert main(arguments) == 2
-        assert reason in capsys.readouterr().err
+        assert main(arguments) == 2, arguments
+        assert reason in capsys.readouterr().err, arguments
 
 
 def test_the_operators_interface(service):

@@ -84,17 +84,18 @@ def make_app(keeper: Keeper) -> FastAPI:
             "buffered": buffered,
             "mechanism": it.query.name,
             "epsilon_per_report": it.query.cost / 10**9,
-            "world": it.problem.config.world,
-            "recipe": it.recipe.card,
+            "numbers": len(it.state.theta),
+            "world": None if it.training is None else it.config.world,
+            "recipe": None if it.recipe is None else it.recipe.card,
             "config": to_yaml(it.config),
         }
 
     @app.get("/v1/models/{model}/progress")
     async def progress(model: str) -> dict[str, Any]:
         """How learning went since this process began, from what is public and from the noisy booleans."""
-        training = keeper.models[_known(keeper, model)].problem.training
+        training = keeper.models[_known(keeper, model)].training
         points = [point._asdict() for point in keeper.points.get(model, [])]
-        return {"threshold": training.world.score_threshold, "points": points}
+        return {"threshold": None if training is None else training.world.score_threshold, "points": points}
 
     @app.get("/v1/models/{model}/policy", response_class=Response)
     async def policy(model: str) -> Response:

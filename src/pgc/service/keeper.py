@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+import numpy as np
 import sqlalchemy as sql
 
 from pgc.config import TrainConfig, from_yaml, to_yaml
@@ -56,14 +57,14 @@ class Keeper:
         self._updater = Updater(self.database, self.models, lambda name, config: Model(name, from_yaml(config)))
         self._writer = Writer(self.database, lambda: self.clock(), self._updater.wake)
 
-    def create(self, name: str, config: TrainConfig) -> Model:
-        """A new model."""
+    def create(self, name: str, config: TrainConfig, theta: np.ndarray | None = None) -> Model:
+        """A new model; `theta` is θ_0 of a policy of the devices' own."""
         if not (name.isascii() and name.replace("-", "").isalnum() and len(name) <= 64):
             raise PgcError(f"a model's name has letters, digits and hyphens, at most 64 of them; not '{name}'")
-        made = Model(name, config)
+        made = Model(name, config, theta)
         try:
             with self.database.writing() as db:
-                store.create_model(db, name, to_yaml(config), made.pack())
+                store.create_model(db, name, to_yaml(made.config), made.pack())
         except sql.exc.IntegrityError:
             raise PgcError(f"there is a model '{name}' already") from None
         self.settle()
@@ -72,7 +73,7 @@ class Keeper:
     def offer(self, token: str, name: str) -> Future[Issued | Verdict]:
         """Step 1. The future is done when the offer is on the disk: after a crash its report will be known."""
         model = self._model(name)
-        if self.accepted(name)[1] > MOST_BEHIND + int(model.problem.aggregator.buffer_size):
+        if self.accepted(name)[1] > MOST_BEHIND + int(model.aggregator.buffer_size):
             raise Busy
         expires_at = int(self.clock()) + self.offer_seconds
         fresh = Issued(secrets.randbits(64), model.published.version, expires_at, name, store.hash_token(token))

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import load, save
 
-from pgc.agent import initial_theta
+from pgc.agent import LocalTraining, initial_theta
 from pgc.aggregator import Aggregator, AggregatorState
 from pgc.config import TrainConfig
 from pgc.device.recipe import Recipe
-from pgc.problem import Problem, build
+from pgc.mechanisms import ScoreBit
+from pgc.problem import build, build_own
 from pgc.randomness import trial_seed
 from pgc.wire import Offer, Query, Report
 from pgc.wire.offer import public_seed
@@ -47,28 +48,39 @@ class Model:
 
     name: str
     config: TrainConfig
-    problem: Problem = field(init=False)
+    initial: np.ndarray | None = None
+    """θ_0 of a policy of the devices' own; by default zeros."""
+    aggregator: Aggregator = field(init=False)
+    training: LocalTraining | None = field(init=False)
+    """What devices do with θ, where it is a policy that this program knows."""
     query: Query = field(init=False)
     """What every offer asks for."""
+    score_bit: ScoreBit | None = field(init=False)
     state: AggregatorState = field(init=False)
     published: Published = field(init=False)
     """What new offers are made of."""
 
     def __post_init__(self) -> None:
         """Version 0."""
-        self.problem = build(self.config)
-        training = self.problem.training
-        score = 0.0 if training.score_bit is None else training.score_bit.epsilon
-        self.query = Query.of(training.mechanism, score)
-        theta = initial_theta(trial_seed(self.config.seed, 0), training.policy, self.problem.config.initial)
-        self.state = self.problem.aggregator.start(theta)
+        if self.config.own_policy is None:
+            problem = build(self.config)
+            self.config, self.aggregator, self.training = problem.config, problem.aggregator, problem.training
+            mechanism, self.score_bit = self.training.mechanism, self.training.score_bit
+            theta = initial_theta(trial_seed(self.config.seed, 0), self.training.policy, self.config.initial)
+        else:
+            own = build_own(self.config)
+            self.config, self.aggregator, self.training = own.config, own.aggregator, None
+            mechanism, self.score_bit = own.mechanism, own.score_bit
+            theta = jnp.asarray(np.zeros(mechanism.dim) if self.initial is None else self.initial, jnp.float32)
+        self.query = Query.of(mechanism, 0.0 if self.score_bit is None else self.score_bit.epsilon)
+        self.state = self.aggregator.start(theta)
         self.published = self.publish(self.state)
         self.take([], [])  # compiled now, and not for the first report
 
     @property
-    def recipe(self) -> Recipe:
-        """What devices do with θ."""
-        return Recipe.of(self.problem.training)
+    def recipe(self) -> Recipe | None:
+        """What devices do with θ, where this program knows."""
+        return None if self.training is None else Recipe.of(self.training)
 
     @property
     def version(self) -> int:
@@ -87,13 +99,13 @@ class Model:
 
     def publish(self, state: AggregatorState) -> Published:
         """The version of a state that was just made: α is that of its first offer, so that all its offers are alike."""
-        training = self.problem.training
+        assert self.config.local_episodes is not None
         template = Offer(
             offer_id=0,
             policy_version=int(state.version),
             query=self.query,
-            episodes=training.episodes,
-            alpha=max(0.0, training.alpha_start - int(state.received) / training.alpha_decay),  # `exploration.alpha`
+            episodes=self.config.local_episodes,
+            alpha=max(0.0, self.config.alpha_start - int(state.received) / self.config.alpha_decay),  # `exploration.alpha`
             theta=np.asarray(state.theta, np.float32),
             basis=None if state.basis is None else np.asarray(state.basis, np.float32),
         )
@@ -108,7 +120,7 @@ class Model:
         some = min(len(estimates), self.at_once)
         if some:
             rows[:some], of[:some] = estimates[:some], versions[:some]
-        self.state, taken = _take(self.problem.aggregator, self.state, rows, of, np.int32(some))
+        self.state, taken = _take(self.aggregator, self.state, rows, of, np.int32(some))
         return int(taken)
 
     def restored(self, old: AggregatorState, now: AggregatorState, received: int) -> AggregatorState:

@@ -33,7 +33,7 @@ async function get(path) {
   return answer.json();
 }
 function chart({ points, threshold }) {
-  if (points.length < 2) return "";
+  if (points.length < 2 || threshold === null) return "";
   const [W, H, left, bottom] = [640, 200, 44, 22];
   const most = Math.max(...points.map(p => p.reports), 1);
   const scores = points.map(p => p.score).concat([threshold]);

@@ -35,12 +35,14 @@ def replay(database: Store, name: str) -> Replayed:
         if name not in configs:
             raise PgcError(f"there is no model '{name}'; there is {', '.join(configs) or 'none'}")
         listed = {row.version: row for row in store.list_versions(db, name, None)}
-        reports = store.reports_after(db, name, 0)
+        reports, first = store.reports_after(db, name, 0), store.load_version(db, name, 0)
     if [report.seq for report in reports] != list(range(1, len(reports) + 1)):
         raise PgcError(f"{name}: the reports are not numbered 1, 2, 3, …")
     if len({report.offer_id for report in reports}) != len(reports):
         raise PgcError(f"{name}: an offer was answered twice")
     model = Model(name, from_yaml(configs[name]))
+    if first is not None:
+        model.state = model.unpack(first.state)  # θ_0 may be the operator's own
     restored = sorted((row.reports, version, row.restored) for version, row in listed.items() if row.restored is not None)
     wanted = {target for _, _, target in restored}
     states: dict[int, AggregatorState] = {}

@@ -33,8 +33,8 @@ class Point(NamedTuple):
 
     reports: int
     version: int
-    score: float
-    """Of the averaged policy, greedy, in the usual world."""
+    score: float | None
+    """Of the averaged policy, greedy, in the usual world; None: only devices know the policy."""
     success: float | None
     """The estimated share of successes among the last devices, by the noisy booleans; None: none are asked for."""
     margin: float | None
@@ -65,18 +65,20 @@ async def watch(keeper: Keeper) -> None:
 
 def look(keeper: Keeper, model: Model) -> Point:
     """Where it stands now."""
-    training, state = model.problem.training, model.state
+    training, state, score_bit = model.training, model.state, model.score_bit
     received, _ = keeper.accepted(model.name)
-    theta = np.asarray(state.average, np.float32)[None]
-    scores = greedy_scores(training.world, training.policy, theta, [training.world.default_psi], episodes=EPISODES, seed=0)
-    success = margin = None
-    if training.score_bit is not None:
+    score = success = margin = None
+    if training is not None:
+        theta, psis = np.asarray(state.average, np.float32)[None], [training.world.default_psi]
+        scores = greedy_scores(training.world, training.policy, theta, psis, episodes=EPISODES, seed=0)
+        score = float(scores[0, 0])
+    if score_bit is not None:
         with keeper.database.reading() as db:
             bits = [model.query.decode_code(payload)[1] for payload in store.last_payloads(db, model.name, WINDOW)]
         if bits:
-            success = min(1.0, max(0.0, float(training.score_bit.success_rate(np.array(sum(map(bool, bits))), len(bits)))))
-            margin = 2 * float(training.score_bit.deviation(len(bits)))
-    return Point(received, int(state.version), float(scores[0, 0]), success, margin)
+            success = min(1.0, max(0.0, float(score_bit.success_rate(np.array(sum(map(bool, bits))), len(bits)))))
+            margin = 2 * float(score_bit.deviation(len(bits)))
+    return Point(received, int(state.version), score, success, margin)
 
 
 def lines(keeper: Keeper, counts: Counter[tuple[str, str]], seconds: float) -> list[str]:
@@ -85,7 +87,8 @@ def lines(keeper: Keeper, counts: Counter[tuple[str, str]], seconds: float) -> l
     for name, model in keeper.models.items():
         received, buffered = keeper.accepted(name)
         points = keeper.points.get(name)
-        score = f", score {points[-1].score:.0f} in the usual world" if points else ""
+        known = points and points[-1].score is not None
+        score = f", score {points[-1].score:.0f} in the usual world" if points and known else ""
         said.append(f"{name}: version {model.published.version}, {received} reports ({buffered} in the buffer){score}")
     accepted = counts["reports", "accepted"]
     refused = {f"{what} {why}": n for (what, why), n in counts.items() if why not in NORMAL and n > 0}
