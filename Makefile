@@ -15,7 +15,7 @@ test-all: .venv/all lint
 
 # The long forms: kill loops, faults and fuzzing for as long as an hour.
 soak: .venv/test
-	PGC_FUZZ=20000000 PGC_KILLS=20000 $(BIN)/python -m pytest -n 2 --dist loadfile tests/wire tests/device tests/audit
+	PGC_FUZZ=20000000 PGC_KILLS=20000 $(BIN)/python -m pytest -n 2 --dist loadfile tests/wire tests/device tests/audit tests/service
 
 lint: .venv/test
 	$(BIN)/ruff check .

@@ -140,12 +140,47 @@ def measure(place: Path, args: argparse.Namespace, database: str | None) -> dict
     }
 
 
+def join(place: Path, args: argparse.Namespace) -> dict[str, float]:
+    """Real devices: `pgc join`, which plays, randomises, charges ledgers and reports, T reports for each of K devices."""
+    folder, url, each = place / "service", f"https://127.0.0.1:{args.port}", 200
+    with service(folder, args.port, None):
+        with contextlib.closing(Store(sqlite_url(folder / "store.db"))) as store:
+            (place / "tokens").write_text("\n".join(keeper.issue_tokens(store, args.join, each)))
+        command = [sys.executable, "-m", "pgc.cli", "join", url, "--tokens", str(place / "tokens"), "--limit", "1000", "--json"]
+        command += [
+            "--new-ledger",
+            "--ledger",
+            str(place / "ledgers"),
+            "--ca",
+            str(folder / "ca.pem"),
+            "--at-once",
+            str(args.join),
+        ]
+        devices, seen = subprocess.Popen(command, stdout=subprocess.DEVNULL), []
+        while devices.poll() is None:
+            seen.append((time.monotonic(), httpx.get(f"{url}/v1/models/default", verify=False).json()["received"]))
+            time.sleep(0.2)
+        assert devices.returncode == 0
+    first = next(pair for pair in seen if pair[1] > args.join)  # what is compiled first is not counted
+    last = next(pair for pair in seen if pair[1] == seen[-1][1])
+    return {"devices": args.join, "reports": last[1], "reports_per_second": (last[1] - first[1]) / (last[0] - first[0])}
+
+
+def flower(python: str, *more: str) -> dict[str, float]:
+    """Flower's, from a process of its own."""
+    script = str(Path(__file__).with_name("flower.py"))
+    said = subprocess.run([python, script, *more], capture_output=True, text=True, check=True).stdout
+    return json.loads(said)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--connections", type=int, default=200)
     parser.add_argument("--port", type=int, default=18443)
     parser.add_argument("--postgresql", action="store_true")
+    parser.add_argument("--join", type=int, default=0)
+    parser.add_argument("--flower", metavar="PYTHON")
     args = parser.parse_args()
     results = {}
     with tempfile.TemporaryDirectory() as place:
@@ -157,7 +192,17 @@ def main() -> None:
             server = pgserver.get_server(Path(place) / "postgresql")
             results["postgresql"] = measure(Path(place), args, server.get_uri())
             server.cleanup()
-    print(json.dumps({name: {k: round(v, 3) for k, v in found.items()} for name, found in results.items()}, indent=1))
+    if args.join:
+        with tempfile.TemporaryDirectory() as place:
+            results["join"] = join(Path(place), args)
+    if args.flower:
+        results["flower, deployment"] = flower(args.flower, "--deployment")
+        results["flower, simulation"] = flower(args.flower)
+        for name in ("flower, deployment", "flower, simulation"):
+            ratio = results["sqlite"]["cycles_per_second"] / results[name]["reports_per_second"]
+            results[name]["times_as_fast_is_sqlite"] = ratio
+    rounded = {name: {k: round(v, 3) if isinstance(v, float) else v for k, v in found.items()} for name, found in results.items()}
+    print(json.dumps(rounded, indent=1))
 
 
 if __name__ == "__main__":

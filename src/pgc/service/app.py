@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -147,9 +148,15 @@ def make_operator_app(keeper: Keeper) -> FastAPI:
         lines = ["# TYPE pgc_requests_total counter"]
         lines += [f'pgc_requests_total{{what="{what}",result="{result}"}} {n}' for (what, result), n in keeper.counts.items()]
         lines += ["# TYPE pgc_waiting gauge", f"pgc_waiting {keeper.waiting}"]
-        for gauge, value in (("version", "version"), ("received", "received")):
+        lines += ["# TYPE pgc_updates gauge", f"pgc_updates {int(keeper.leads)}"]
+        gauges: dict[str, Callable[[str], int]] = {
+            "version": lambda name: keeper.models[name].published.version,
+            "received": lambda name: keeper.accepted(name)[0],
+            "buffered": lambda name: keeper.accepted(name)[1],
+        }
+        for gauge, value in gauges.items():
             lines.append(f"# TYPE pgc_model_{gauge} gauge")
-            lines += [f'pgc_model_{gauge}{{model="{name}"}} {getattr(model, value)}' for name, model in keeper.models.items()]
+            lines += [f'pgc_model_{gauge}{{model="{name}"}} {value(name)}' for name in keeper.models]
         return "\n".join(lines) + "\n"
 
     @app.post("/models/{model}/rollback/{version}")

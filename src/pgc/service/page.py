@@ -12,6 +12,7 @@ PAGE = """<!doctype html>
  dt { font-size: .8rem; opacity: .75; } dd { margin: 0; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
  figure { margin: 1rem 0 0; } figcaption { font-size: .85rem; opacity: .8; }
  svg { width: 100%; height: auto; display: block; } svg text { font-size: 11px; fill: currentColor; opacity: .75; }
+ @media (max-width: 34rem) { svg text { font-size: 19px; } }
  table { border-collapse: collapse; width: 100%; } td { border-top: 1px solid #8884; padding: .25rem 0; }
  td:last-child { text-align: right; font-variant-numeric: tabular-nums; }
  footer { margin-top: 2rem; font-size: .85rem; opacity: .75; }
