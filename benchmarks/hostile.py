@@ -41,7 +41,7 @@ SPIES = 16
 """Honest devices whose gradients a reversing attacker knows, anew for each version."""
 DEFENCES = {
     "index": {"none": {}, "trim 0.2": {"trim": 0.2}, "|B| = 50, trim 0.2": {"buffer_size": 50, "trim": 0.2}},
-    "laplace": {"none": {}, "report_norm 20": {"report_norm": 20.0}},
+    "laplace": {"none": {}, "report_norm 10": {"report_norm": 10.0}},
 }
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
+import resource
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -158,6 +160,7 @@ def serve(given: list[str]) -> int:
     require("fastapi", "service")
     from pgc.service.app import make_app, make_operator_app
     from pgc.service.keeper import Keeper
+    from pgc.service.protocol import BoundedProtocol
     from pgc.service.watch import watch
 
     args = parse(Serve, "serve", given)
@@ -184,10 +187,12 @@ def serve(given: list[str]) -> int:
         logging.getLogger("pgc.service").info(
             "%s: version %d, %d reports, ε = %g a report", name, model.version, received, model.query.cost / 1e9
         )
-    applications = [uvicorn.Config(make_app(keeper), host=args.host, port=args.port, log_level="warning", **tls)]
+    _many_files()
+    settings: dict[str, Any] = {"log_level": "warning", "http": BoundedProtocol, "access_log": False}
+    applications = [uvicorn.Config(make_app(keeper), host=args.host, port=args.port, **settings, **tls)]
     if args.operator_port:
         operator = make_operator_app(keeper)
-        applications.append(uvicorn.Config(operator, host="127.0.0.1", port=args.operator_port, log_level="warning"))
+        applications.append(uvicorn.Config(operator, host="127.0.0.1", port=args.operator_port, **settings))
     sys.setswitchinterval(0.001)  # the threads that write and update get their turn beside one that is always busy
     scheme = "https" if tls else "http"
     logging.getLogger("pgc.service").info("listening at %s://%s:%d/", scheme, args.host, args.port)
@@ -367,6 +372,13 @@ def _admitted(args: Join) -> tuple[list[str], list[Path]]:
         raise PgcError(f"{args.tokens} has {len(found)} token(s); {wanted} are needed")
     folder = Path("ledgers") if args.ledger == Path("ledger.db") else args.ledger
     return found[:wanted], [folder / f"{n:06}.db" for n in range(wanted)]
+
+
+def _many_files() -> None:
+    """As many connections as the system allows, not as many as a shell does."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _theta(path: Path) -> np.ndarray:

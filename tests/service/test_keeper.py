@@ -188,3 +188,50 @@ def test_rolling_back(made, tmp_path, rng):
     assert replay(keeper.database, "home").differs is None
     with pytest.raises(Exception, match="has no version 99999"):
         keeper.roll_back("home", 99_999)
+
+
+def test_rolling_back_drops_what_was_not_applied_yet(tmp_path, rng, monkeypatch):
+    """However much of it there is; and replaying knows."""
+    keeper = Keeper(sqlite_url(tmp_path / "store.db"))
+    try:
+        keeper.create("home", CONFIG)
+        device = Device.create(tmp_path / "l.db", 100.0)
+        for token in keeper.issue_tokens(4, submissions=1):
+            cycle(keeper, token, device, rng)
+        keeper.settle()
+        with monkeypatch.context() as slow:
+            slow.setattr(keeper._updater, "_advance", keeper._updater._look)
+            for token in keeper.issue_tokens(8, submissions=1):  # enough for two more versions
+                cycle(keeper, token, device, rng)
+            with keeper.database.writing() as db:
+                old, newest, accepted = store.roll_back(db, "home", 0)
+                model = keeper.models["home"]
+                state = model.restored(model.unpack(old.state), model.unpack(newest.state), accepted)
+                store.keep_versions(db, "home", 1, [store.Kept(2, accepted, model.pack(state), 0)])
+        for token in keeper.issue_tokens(3, submissions=1):
+            cycle(keeper, token, device, rng)
+        keeper.settle()
+        made = replay(keeper.database, "home")
+        assert (made.differs, made.versions, made.compared) == (None, 4, 4) and same(made.state, keeper.models["home"].state)
+    finally:
+        keeper.close()
+
+
+def test_an_updater_whose_session_ends_takes_a_new_one(new_database, tmp_path, rng):
+    """At any moment, a transaction included: PostgreSQL restarts, or the network does."""
+    keeper = Keeper(new_database())
+    try:
+        keeper.create("home", CONFIG)
+        device = Device.create(tmp_path / "l.db", 100.0)
+        for token in keeper.issue_tokens(30, submissions=1):
+            assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
+            end_session(keeper)
+        keeper.settle()
+        assert keeper.leads and keeper.models["home"].version == 10 and replay(keeper.database, "home").differs is None
+    finally:
+        keeper.close()
+
+
+def end_session(keeper):
+    with keeper.database.reading() as db:
+        db.exec_driver_sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1")

@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ from pgc.errors import PgcError
 from pgc.service.app import make_app, make_operator_app
 from pgc.service.client import ServiceClient
 from pgc.service.keeper import Keeper, issue_tokens
+from pgc.service.protocol import BoundedProtocol
 from pgc.service.replay import replay
 from pgc.service.schema import Store, sqlite_url
 from pgc.service.tls import make_dev_certificates
@@ -51,7 +53,7 @@ def service(tmp_path_factory):
     server = uvicorn.Server(
         uvicorn.Config(
             make_app(keeper), host="127.0.0.1", port=port, log_level="warning",
-            ssl_certfile=str(files.certificate), ssl_keyfile=str(files.key),
+            ssl_certfile=str(files.certificate), ssl_keyfile=str(files.key), http=BoundedProtocol,
         )
     )  # fmt: skip
     thread = threading.Thread(target=server.run, daemon=True)
@@ -339,14 +341,52 @@ def test_the_operators_interface(service):
 
     async def ask():
         transport = httpx.ASGITransport(make_operator_app(keeper))
-        async with httpx.AsyncClient(transport=transport, base_url="http://operator") as operator:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as operator:
             return (await operator.get("/metrics")).text, (await operator.post("/models/default/rollback/123456")).status_code
 
+    async def attack(headers, path="/models/default/rollback/0"):
+        transport = httpx.ASGITransport(make_operator_app(keeper))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as operator:
+            return (await operator.post(path, headers=headers)).status_code
+
+    for headers in ({"origin": "https://evil.example"}, {"host": "evil.example"}):  # a web page in the operator's browser
+        assert asyncio.run(attack(headers)) == 403
+    for version in (-1, 2**63, 10**30):
+        assert asyncio.run(attack({}, f"/models/default/rollback/{version}")) == 404
     said, status = asyncio.run(ask())
     assert f'pgc_model_received{{model="default"}} {keeper.models["default"].received}' in said
     assert 'pgc_requests_total{what="reports",result="accepted"}' in said and status == 404
     assert httpx.post(f"{url}/models/default/rollback/0", verify=False).status_code == 404  # devices cannot reach it
     assert httpx.get(f"{url}/metrics", verify=False).status_code == 404
+
+
+def test_a_head_that_does_not_end(service):
+    """Is cut off, and nobody else waits; nor does a connection that closes in the middle of a report break anything."""
+    _, url, ca = service
+    address, context = httpx.URL(url), ssl.create_default_context(cafile=ca)
+
+    def connection():
+        return context.wrap_socket(socket.create_connection((address.host, address.port)), server_hostname=address.host)
+
+    def is_cut_off(begins, goes_on):
+        with connection() as s:
+            try:
+                s.sendall(begins)
+                for _ in range(200):
+                    s.sendall(goes_on)
+                    time.sleep(0.001)
+                return s.recv(1) == b""
+            except OSError:
+                return True
+
+    assert is_cut_off(b"GET /", b"a" * 6000)
+    assert is_cut_off(b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"a" * 6000)
+    assert is_cut_off(b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 1000)
+    with connection() as s:
+        s.sendall(
+            b"POST /v1/models/default/reports HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\nContent-Length: 9\r\n\r\nabc"
+        )
+    assert httpx.get(f"{url}/health", verify=False).status_code == 200
 
 
 def test_the_page(service):

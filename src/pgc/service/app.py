@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.requests import ClientDisconnect
 
 from pgc import __version__
 from pgc.config import to_yaml
 from pgc.errors import PgcError
+from pgc.service import is_loopback
 from pgc.service.admission import Verdict
 from pgc.service.keeper import Keeper
 from pgc.service.page import PAGE
@@ -42,6 +44,7 @@ STATUS = {
     Verdict.USED_UP: 410,
 }
 BINARY = "application/octet-stream"
+BODY_SECONDS = 30.0
 
 
 def make_app(keeper: Keeper) -> FastAPI:
@@ -142,6 +145,13 @@ def make_operator_app(keeper: Keeper) -> FastAPI:
     """For the operator, on loopback, apart from what devices reach: metrics for Prometheus, and rolling back."""
     app = _explained(FastAPI(title="pgc operator", version=__version__, redoc_url=None))
 
+    @app.middleware("http")
+    async def from_here(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        """No page that the operator's browser happens to show may ask for anything here."""
+        if "origin" in request.headers or not is_loopback(request.url.hostname or ""):
+            return _said(403, "the operator's interface is not for web pages")
+        return await call_next(request)
+
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> str:
         """In Prometheus's text format."""
@@ -162,6 +172,8 @@ def make_operator_app(keeper: Keeper) -> FastAPI:
     @app.post("/models/{model}/rollback/{version}")
     async def roll_back(model: str, version: int) -> dict[str, int]:
         """θ of an earlier version becomes the newest one."""
+        if not 0 <= version < 2**32:
+            raise _Refused(404, f"{model} has no such version")
         try:
             return {"version": await asyncio.to_thread(keeper.roll_back, _known(keeper, model), version)}
         except PgcError as error:
@@ -198,12 +210,18 @@ def _explained(app: FastAPI) -> FastAPI:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """The body, if it is no longer than a report of this model can be."""
+    """The body, if it is no longer than a report of this model can be, and comes soon."""
     data = b""
-    async for piece in request.stream():
-        data += piece
-        if len(data) > most:
-            raise _Refused(413, f"a report of this model has {most} bytes")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > most:
+                    raise _Refused(413, f"a report of this model has {most} bytes")
+    except TimeoutError:
+        raise _Refused(408, f"the report did not come within {BODY_SECONDS:g} s") from None
+    except ClientDisconnect:
+        raise _Refused(400, "the connection was closed before the report ended") from None
     return data
 
 

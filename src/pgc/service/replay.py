@@ -67,6 +67,8 @@ def replay(database: Store, name: str) -> Replayed:
 
     arrived()
     for report in [*reports, None]:
+        if restored and report is not None and restored[0][1] == model.version + 1 and report.seq <= restored[0][0]:
+            continue  # it was accepted, and dropped when this version was rolled back
         while restored and (report is None or restored[0][0] < report.seq):
             accepted, number, target = restored.pop(0)
             assert model.version + 1 == number

@@ -128,6 +128,12 @@ class Store:
         with self._writing, self.reading() as db, explicit(db, "BEGIN IMMEDIATE"):
             yield db
 
+    def checkpoint(self) -> None:
+        """SQLite: move its log into the database and empty it, so that what was deleted is not in the log either."""
+        if self.is_sqlite:
+            with self._writing, self.reading() as db:
+                db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()

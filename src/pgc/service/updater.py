@@ -8,6 +8,7 @@ follow: they load each new version and hand it out.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -51,7 +52,7 @@ class Seat:
             self._session = session
         try:
             self._session.execute(sql.text("SELECT 1"))
-        except sql.exc.DBAPIError:
+        except sql.exc.SQLAlchemyError:
             self.leave()
             return False
         return True
@@ -69,9 +70,10 @@ class Seat:
     def leave(self) -> None:
         """Free it."""
         if self._session is not None:
-            self._session.invalidate()
-            self._session.close()
-            self._session = None
+            session, self._session = self._session, None
+            with contextlib.suppress(sql.exc.SQLAlchemyError):
+                session.invalidate()
+                session.close()
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -161,6 +163,7 @@ class Updater:
                 self._turn()
             except Exception as error:  # what was acknowledged is on the disk; it is tried again, from what the store has
                 self._applied.clear()
+                self._seat.leave()  # whatever is wrong with its session: a new one next time
                 if not self._failing:
                     log.error("updating fails, and is tried again: %s", error, exc_info=not isinstance(error, sql.exc.DBAPIError))
                 self._failing = True
@@ -188,6 +191,7 @@ class Updater:
             self._swept = time.monotonic()
             with self._seat.writing() as db:
                 store.sweep(db, int(time.time()))
+            self._store.checkpoint()
         with self._turned:
             self._turns += 1
             self._turned.notify_all()
