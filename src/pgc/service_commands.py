@@ -7,8 +7,12 @@ import contextlib
 import logging
 import os
 import resource
+import signal
+import socket
+import ssl
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +27,7 @@ from pgc.service import is_loopback
 if TYPE_CHECKING:
     import numpy as np
 
+    from pgc.service.keeper import Keeper
     from pgc.service.schema import Store
 
 STORE = "PGC_STORE"
@@ -47,14 +52,14 @@ class Serve:
     alone. --world and what belongs to it then mean nothing."""
     model: str = "default"
     """The model's name. Several may live in one store: start once with each --config; later starts serve all of them."""
-    world: str = "cartpole"
-    """The world of a new model, where no --config is given."""
-    epsilon: float = 1.0
-    """ε of one agent, for all it ever sends, of a new model, where no --config is given."""
-    submissions_per_agent: int = 1
-    """T of a new model, where no --config is given: how often one agent submits, at ε/T each."""
-    score_epsilon: float = 0.0
-    """The share of ε for a noisy boolean "score ≥ Θ" in each report, of a new model, where no --config is given."""
+    world: str | None = None
+    """The world of a new model, where no --config is given; by default cartpole."""
+    epsilon: float | None = None
+    """ε of one agent, for all it ever sends, of a new model, where no --config is given; by default 1."""
+    submissions_per_agent: int | None = None
+    """T of a new model, where no --config is given: how often one agent submits, at ε/T each; by default 1."""
+    score_epsilon: float | None = None
+    """The share of ε for a noisy boolean "score ≥ Θ" in each report, of a new model, where no --config is given; by default 0."""
     offer_seconds: int = 3600
     """How long an offer may be answered, however many versions pass. A report after that is refused."""
     host: str = "127.0.0.1"
@@ -117,8 +122,8 @@ class Join:
     """The world that the device lives in."""
     population: tuple[str, ...] | None = None
     """How the worlds of several devices differ, as in pgc train: FIELD=v1,v2,… or FIELD=low:high; by default the world's own."""
-    ledger: Path = Path("ledger.db")
-    """This device's ledger; for several devices the folder of their ledgers."""
+    ledger: Path | None = None
+    """This device's ledger, by default ledger.db; for several devices the folder of their ledgers, by default ledgers."""
     new_ledger: bool = False
     """Make the ledger if there is none. Without it, a missing file is an error and not a fresh budget."""
     model: str = "default"
@@ -166,12 +171,65 @@ def serve(given: list[str]) -> int:
     args = parse(Serve, "serve", given)
     if args.offer_seconds < 1:
         raise PgcError("--offer-seconds must be at least 1")
-    tls = _tls(args)
-    if not tls and not args.plain_text and not is_loopback(args.host):
+    if not args.plain_text and not args.dev_tls and args.certificate is None and not is_loopback(args.host):
         raise PgcError(f"{args.host} can be reached by others: give --certificate and --key, --dev-tls, or say --plain-text")
+    tls = _tls(args)
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
-    logging.getLogger("pgc.service").setLevel(logging.INFO)
-    keeper = Keeper(_store_url(args.folder, args.store, make=True), offer_seconds=args.offer_seconds)
+    log = logging.getLogger("pgc.service")
+    log.setLevel(logging.INFO)
+    with _readable():
+        keeper = Keeper(_store_url(args.folder, args.store, make=True), offer_seconds=args.offer_seconds)
+    with contextlib.ExitStack() as ending:
+        ending.callback(log.info, "stopped; everything is kept")
+        ending.callback(keeper.close)
+        _choose_model(keeper, args)
+        listeners = [ending.enter_context(_listen(args.host, args.port))]
+        if args.operator_port is not None:
+            listeners.append(ending.enter_context(_listen("127.0.0.1", args.operator_port)))
+        for name, model in keeper.models.items():
+            received, _ = keeper.accepted(name)
+            log.info("%s: version %d, %d reports, ε = %g a report", name, model.version, received, model.query.cost / 1e9)
+        _many_files()
+        settings: dict[str, Any] = {"log_level": "warning", "log_config": None, "http": BoundedProtocol, "access_log": False}
+        servers = [uvicorn.Server(uvicorn.Config(make_app(keeper), **settings, **tls))]
+        if args.operator_port is not None:
+            servers.append(uvicorn.Server(uvicorn.Config(make_operator_app(keeper), **settings)))
+
+        async def serve_all() -> None:
+            watching = asyncio.create_task(watch(keeper))
+            log.info("listening at %s://%s:%d/", "https" if tls else "http", args.host, args.port)
+            try:
+                await asyncio.gather(*(server.serve([on]) for server, on in zip(servers, listeners, strict=True)))
+            finally:
+                watching.cancel()
+
+        sys.setswitchinterval(0.001)  # the threads that write and update get their turn beside one that is always busy
+        signal.signal(signal.SIGTERM, _end)  # uvicorn closes its connections and then raises the signal again
+        with contextlib.suppress(_Ended):
+            uvloop.run(serve_all())
+    return 0
+
+
+class _Ended(BaseException):
+    """By SIGTERM."""
+
+
+def _end(*_: Any) -> None:
+    raise _Ended
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not 0 < port < 2**16:
+        raise PgcError(f"a port is between 1 and 65535, not {port}")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise PgcError(f"cannot listen at {host}:{port} ({error.strerror}); --port and --operator-port choose others") from None
+
+
+def _choose_model(keeper: Keeper, args: Serve) -> None:
+    """Make the model that the flags name, if there is none; refuse flags that contradict one that is there."""
     new = args.config is not None or args.theta is not None
     if args.model not in keeper.models and (new or not keeper.models):
         theta = None if args.theta is None else _theta(args.theta)
@@ -182,46 +240,42 @@ def serve(given: list[str]) -> int:
         )
     elif new:
         raise PgcError(f"there is a model '{args.model}' already; a model keeps its config (give another --model)")
-    for name, model in keeper.models.items():
-        received, _ = keeper.accepted(name)
-        logging.getLogger("pgc.service").info(
-            "%s: version %d, %d reports, ε = %g a report", name, model.version, received, model.query.cost / 1e9
-        )
-    _many_files()
-    settings: dict[str, Any] = {"log_level": "warning", "http": BoundedProtocol, "access_log": False}
-    applications = [uvicorn.Config(make_app(keeper), host=args.host, port=args.port, **settings, **tls)]
-    if args.operator_port:
-        operator = make_operator_app(keeper)
-        applications.append(uvicorn.Config(operator, host="127.0.0.1", port=args.operator_port, **settings))
-    sys.setswitchinterval(0.001)  # the threads that write and update get their turn beside one that is always busy
-    scheme = "https" if tls else "http"
-    logging.getLogger("pgc.service").info("listening at %s://%s:%d/", scheme, args.host, args.port)
+    else:
+        config = keeper.models[args.model].config
+        for name in ("world", "epsilon", "submissions_per_agent", "score_epsilon"):
+            asked = getattr(args, name)
+            if asked is not None and asked != getattr(config, name):
+                flag = "--" + name.replace("_", "-")
+                raise PgcError(f"the model '{args.model}' has {flag} {getattr(config, name)}, for life; give another --model")
 
-    async def both() -> None:
-        servers = [uvicorn.Server(application) for application in applications]
-        watching = asyncio.create_task(watch(keeper))
-        try:
-            await asyncio.gather(*(server.serve() for server in servers))
-        finally:
-            watching.cancel()
 
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """What can go wrong with a store or a folder, as one line."""
+    sqlalchemy = require("sqlalchemy", "service")
     try:
-        uvloop.run(both())
-    except SystemExit:  # uvicorn could not listen, and has said why
-        raise PgcError(f"cannot listen at {args.host}:{args.port}; is another service there? (--port)") from None
-    finally:
-        keeper.close()
-        logging.getLogger("pgc.service").info("stopped; everything is kept")
-    return 0
+        yield
+    except sqlalchemy.exc.DBAPIError as error:
+        raise PgcError(f"the store cannot be used ({str(error.orig).strip().splitlines()[0]})") from None
+    except OSError as error:
+        raise PgcError(f"cannot use {error.filename} ({error.strerror})") from None
 
 
 def tokens(given: list[str]) -> int:
     """`pgc tokens`."""
-    require("sqlalchemy", "service")
+    args = parse(Tokens, "tokens", given)
+    with _readable():
+        result, said = _tokens(args)
+    if args.json:
+        return print_json(result)
+    print(said)
+    return 0
+
+
+def _tokens(args: Tokens) -> tuple[dict[str, Any], str]:
     from pgc.service import store
     from pgc.service.keeper import issue_tokens
 
-    args = parse(Tokens, "tokens", given)
     database = _open(args.folder, args.store)
     result: dict[str, Any]
     if args.action == "issue":
@@ -240,10 +294,7 @@ def tokens(given: list[str]) -> int:
                 raise PgcError("there is no such token")
         result, said = {"revoked": 1}, "revoked"
     database.close()
-    if args.json:
-        return print_json(result)
-    print(said)
-    return 0
+    return result, said
 
 
 def join(given: list[str]) -> int:
@@ -302,7 +353,8 @@ def join(given: list[str]) -> int:
     if args.json:
         print_json(result)
     else:
-        print(f"{joined.accepted} report(s) accepted; ε = {result['epsilon_left']:g} is left.", end=" ")
+        together = "" if len(admitted) == 1 else " in their ledgers together"
+        print(f"{joined.accepted} report(s) accepted; ε = {result['epsilon_left']:g} is left{together}.", end=" ")
         print("; ".join(f"{n} device(s): {words}" for words, n in joined.ended.most_common()) + ".")
     return 2 if joined.failed else 0
 
@@ -316,9 +368,10 @@ def replay(given: list[str]) -> int:
     from pgc.service.replay import replay as run
 
     args = parse(Replay, "replay", given)
-    database = _open(args.folder, args.store)
-    made = run(database, args.model)
-    database.close()
+    with _readable():
+        database = _open(args.folder, args.store)
+        made = run(database, args.model)
+        database.close()
     if args.policy is not None:
         args.policy.write_bytes(save({"theta": np.asarray(made.state.theta), "averaged": np.asarray(made.state.average)}))
     result = made._asdict() | {"same": made.differs is None}
@@ -361,7 +414,7 @@ def _admitted(args: Join) -> tuple[list[str], list[Path]]:
     if args.token is not None:
         if args.devices not in (None, 1):
             raise PgcError(f"{args.devices} devices need as many tokens: give --tokens FILE")
-        return [args.token], [args.ledger]
+        return [args.token], [args.ledger or Path("ledger.db")]
     assert args.tokens is not None
     try:
         found = args.tokens.read_text().split()
@@ -370,7 +423,9 @@ def _admitted(args: Join) -> tuple[list[str], list[Path]]:
     wanted = len(found) if args.devices is None else args.devices
     if not 0 < wanted <= len(found):
         raise PgcError(f"{args.tokens} has {len(found)} token(s); {wanted} are needed")
-    folder = Path("ledgers") if args.ledger == Path("ledger.db") else args.ledger
+    folder = args.ledger or Path("ledgers")
+    if folder.exists() and not folder.is_dir():
+        raise PgcError(f"{folder} is no folder; several devices keep their ledgers in one (--ledger)")
     return found[:wanted], [folder / f"{n:06}.db" for n in range(wanted)]
 
 
@@ -400,22 +455,23 @@ def _config(args: Serve, theta: np.ndarray | None) -> TrainConfig:
             return replace(from_yaml(args.config.read_text()), own_policy=own)
         except OSError as error:
             raise PgcError(f"cannot read {args.config} ({error.strerror})") from None
-    return configure(
-        own_policy=own,
-        world=args.world,
-        epsilon=args.epsilon,
-        submissions_per_agent=args.submissions_per_agent,
-        score_epsilon=args.score_epsilon,
-    )
+    asked = {name: getattr(args, name) for name in ("world", "epsilon", "submissions_per_agent", "score_epsilon")}
+    return configure(own_policy=own, **{name: value for name, value in asked.items() if value is not None})
 
 
 def _tls(args: Serve) -> dict[str, str]:
     if (args.certificate is None) != (args.key is None):
         raise PgcError("--certificate and --key go together")
     if args.certificate is not None and args.key is not None:
+        if args.dev_tls:
+            raise PgcError("--dev-tls makes a certificate; give it, or --certificate and --key")
         for file in (args.certificate, args.key):
             if not os.access(file, os.R_OK):
                 raise PgcError(f"cannot read {file}")
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(args.certificate, args.key)
+        except ssl.SSLError as error:
+            raise PgcError(f"{args.certificate} and {args.key} are no certificate with its key ({error.reason})") from None
         return {"ssl_certfile": str(args.certificate), "ssl_keyfile": str(args.key)}
     if not args.dev_tls:
         return {}

@@ -318,11 +318,34 @@ def test_a_pytorch_policy_of_ones_own_learns(tmp_path, monkeypatch):
 
 def test_mistakes_are_one_line(tmp_path, capsys):
     (tmp_path / "theta.npy").write_bytes(b"nonsense")
+    (tmp_path / "t").write_text("token")
+    keeper = Keeper(sqlite_url(tmp_path / "store.db"))
+    keeper.create("default", CONFIG)
+    keeper.close()
+    one, other = make_dev_certificates(tmp_path / "1", "localhost"), make_dev_certificates(tmp_path / "2", "localhost")
+    busy = socket.create_server(("127.0.0.1", 0))
+    taken = str(busy.getsockname()[1])
+    for arguments, reason in (
+        ([str(tmp_path), "--epsilon", "2"], "has --epsilon 1.0, for life"),
+        ([str(tmp_path), "--model", "other"], "there is no model 'other'"),
+        ([str(tmp_path), "--port", taken], f"cannot listen at 127.0.0.1:{taken}"),
+        ([str(tmp_path), "--port", str(free_port()), "--operator-port", taken], f"cannot listen at 127.0.0.1:{taken}"),
+        ([str(tmp_path), "--port", "90000"], "between 1 and 65535"),
+        (["--certificate", str(one.certificate), "--key", str(other.key)], "no certificate with its key (KEY_VALUES_MISMATCH)"),
+        (["--certificate", str(one.certificate), "--key", str(one.key), "--dev-tls"], "--dev-tls makes a certificate"),
+    ):
+        assert main(["serve", *arguments]) == 2, arguments
+        assert reason in capsys.readouterr().err, arguments
+    busy.close()
     for arguments, reason in (
         (["serve", str(tmp_path / "a"), "--host", "0.0.0.0"], "can be reached by others"),
         (["serve", str(tmp_path / "a"), "--key", "x"], "go together"),
         (["serve", str(tmp_path / "a"), "--certificate", "x", "--key", "x"], "cannot read x"),
-        (["serve", str(tmp_path / "a"), "--store", "nonsense"], "a store is sqlite"),
+        (["serve", str(tmp_path / "a"), "--store", "mysql://x/y"], "a store is sqlite"),
+        (
+            ["join", "http://localhost", "--tokens", str(tmp_path / "t"), "--ledger", str(tmp_path / "t"), "--limit", "1"],
+            "no folder",
+        ),
         (["serve", str(tmp_path / "a"), "--store", "postgresql://x@127.0.0.1:1/y"], "cannot be opened"),
         (["serve", str(tmp_path / "a"), "--theta", str(tmp_path / "theta.npy")], "as numpy.save wrote it"),
         (["serve", str(tmp_path / "a"), "--config", str(tmp_path / "none")], "cannot read"),

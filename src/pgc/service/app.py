@@ -45,11 +45,16 @@ STATUS = {
 }
 BINARY = "application/octet-stream"
 BODY_SECONDS = 30.0
+DOCS = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>pgc aggregator: paths</title><style>body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; }}
+td {{ border-top: 1px solid #8884; padding: .4rem .8rem .4rem 0; vertical-align: top; }}</style>
+<h1>pgc aggregator {version}</h1><p>For programs: <a href="/openapi.json">openapi.json</a>. Bodies are described in
+docs/wire.md.</p><table>{rows}</table></html>"""
 
 
 def make_app(keeper: Keeper) -> FastAPI:
     """The application of one keeper."""
-    app = _explained(FastAPI(title="pgc aggregator", version=__version__, docs_url="/docs", redoc_url=None))
+    app = _explained(FastAPI(title="pgc aggregator", version=__version__, docs_url=None, redoc_url=None))
     begun = time.monotonic()
 
     @app.post("/v1/models/{model}/offers", response_class=Response)
@@ -117,6 +122,16 @@ def make_app(keeper: Keeper) -> FastAPI:
     async def page() -> HTMLResponse:
         """What can be seen of it."""
         return HTMLResponse(PAGE)
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    async def paths() -> HTMLResponse:
+        """The paths, in a page that needs nothing from elsewhere."""
+        rows = "".join(
+            f"<tr><td><code>{method.upper()} {path}</code></td><td>{how.get('description', '')}</td></tr>"
+            for path, methods in app.openapi()["paths"].items()
+            for method, how in methods.items()
+        )
+        return HTMLResponse(DOCS.format(version=__version__, rows=rows))
 
     @app.get("/v1/status")
     async def status() -> dict[str, Any]:

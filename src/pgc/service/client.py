@@ -49,7 +49,7 @@ class ServiceClient:
         except httpx.InvalidURL as error:
             raise PgcError(f"{url} is no address ({error})") from None
         if address.scheme != "https" and not (address.scheme == "http" and is_loopback(address.host)):
-            raise PgcError(f"{url} is not https: reports are private by themselves, a token is not")
+            raise PgcError(f"{url} is not https://…: reports are private by themselves, a token is not")
         if not token.isascii() or not token.isprintable() or not token.strip():
             raise PgcError("that is no token; pgc tokens issue prints some")
         headers = {"authorization": f"Bearer {token.strip()}"}

@@ -174,7 +174,9 @@ class Fleet:
 
 def open_ledger(path: Path, limit: float, new: bool) -> Ledger:
     """The ledger that a device has; a new one only if that is asked for and there is none."""
-    if new and not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return Ledger.create(path, limit)
-    return Ledger.open(path)
+    if path.exists():
+        return Ledger.open(path)
+    if not new:
+        raise PgcError("there is no ledger where --ledger says; --new-ledger makes it, once in the life of a device")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return Ledger.create(path, limit)

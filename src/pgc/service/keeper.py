@@ -58,7 +58,7 @@ class Keeper:
         self._writer = Writer(self.database, lambda: self.clock(), self._updater.wake)
 
     def create(self, name: str, config: TrainConfig, theta: np.ndarray | None = None) -> Model:
-        """A new model; `theta` is θ_0 of a policy of the devices' own."""
+        """A new model; `theta` is θ_0 of a policy of the devices' own. If another process made the same just now, that one."""
         if not (name.isascii() and name.replace("-", "").isalnum() and len(name) <= 64):
             raise PgcError(f"a model's name has letters, digits and hyphens, at most 64 of them; not '{name}'")
         made = Model(name, config, theta)
@@ -66,7 +66,9 @@ class Keeper:
             with self.database.writing() as db:
                 store.create_model(db, name, to_yaml(made.config), made.pack())
         except sql.exc.IntegrityError:
-            raise PgcError(f"there is a model '{name}' already") from None
+            self.settle()
+            if name not in self.models or self.models[name].config != made.config:
+                raise PgcError(f"there is a model '{name}' already") from None
         self.settle()
         return self.models[name]
 

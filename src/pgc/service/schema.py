@@ -86,6 +86,8 @@ class Store:
 
     def __init__(self, url: str) -> None:
         """Open it, make its tables if there are none, migrate them if they are older; refuse a newer one."""
+        if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
+            raise PgcError("a store is sqlite:///PATH or postgresql://USER@HOST/DATABASE")
         try:
             self.engine = sql.create_engine(_with_driver(url), pool_pre_ping=True, pool_size=5, max_overflow=20)
         except sql.exc.ArgumentError:

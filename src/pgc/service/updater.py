@@ -165,7 +165,8 @@ class Updater:
                 self._applied.clear()
                 self._seat.leave()  # whatever is wrong with its session: a new one next time
                 if not self._failing:
-                    log.error("updating fails, and is tried again: %s", error, exc_info=not isinstance(error, sql.exc.DBAPIError))
+                    words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+                    log.error("updating fails, and is tried again: %s", words, exc_info=not isinstance(error, sql.exc.DBAPIError))
                 self._failing = True
                 time.sleep(POLL_SECONDS)
             else:
@@ -176,7 +177,7 @@ class Updater:
     def _turn(self) -> None:
         leads = self._seat.taken()
         if leads != self._leads:
-            log.info("this process updates θ" if leads else "another process updates θ")
+            log.info("this process updates θ" if leads else "this process does not update θ any more")
             self._leads = leads
         with self._store.reading() as db:
             listed = store.list_models(db)
