@@ -1,6 +1,7 @@
 """The service over a real network: uvicorn with TLS on loopback, real devices with ledgers, the commands as a user runs them."""
 
 import asyncio
+import contextlib
 import dataclasses
 import importlib
 import json
@@ -412,22 +413,41 @@ def test_a_head_that_does_not_end(service):
     assert httpx.get(f"{url}/health", verify=False).status_code == 200
 
 
-def test_the_page(service):
-    """Real Chromium, where it is installed, sees the numbers."""
-    _, url, _ = service
-    page = httpx.get(url, verify=False).text
-    assert "http://" not in page and "https://" not in page  # it needs nothing from elsewhere
-    status = httpx.get(f"{url}/v1/status", verify=False).json()
-    assert any(c["what"] == "reports" and c["result"] == "accepted" and c["count"] > 0 for c in status["counts"])
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed")
-    seen = subprocess.run(
-        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-         "--ignore-certificate-errors", "--virtual-time-budget=4000", "--dump-dom", url],
-        capture_output=True, text=True, timeout=60, check=True,
-    ).stdout  # fmt: skip
-    assert "<dd>index</dd>" in seen and "<td>reports: accepted</td>" in seen
+def test_the_page(tmp_path):
+    """Real Chromium, where it is installed, sees the numbers and the line of a real service while real devices report."""
+    folder, port = tmp_path / "service", free_port()
+    url, server, devices = f"https://127.0.0.1:{port}", start(folder, port, None, "--score-epsilon", "0.3"), None
+    try:
+        page = httpx.get(url, verify=False).text
+        assert "http://" not in page and "https://" not in page  # it needs nothing from elsewhere
+        assert "//" not in httpx.get(f"{url}/docs", verify=False).text.replace("://", "")
+        with contextlib.closing(Store(sqlite_url(folder / "store.db"))) as database:
+            (tmp_path / "tokens").write_text("\n".join(issue_tokens(database, 2000, 1)))
+        join = ["join", url, "--tokens", str(tmp_path / "tokens"), "--limit", "1", "--new-ledger", "--at-once", "2"]
+        join += ["--ca", str(folder / "ca.pem"), "--ledger", str(tmp_path / "ledgers")]
+        devices = subprocess.Popen([sys.executable, "-m", "pgc.cli", *join], stderr=subprocess.DEVNULL)
+        points = []
+        for _ in range(300):
+            points = httpx.get(f"{url}/v1/models/default/progress", verify=False).json()["points"]
+            if len(points) > 1:
+                break
+            time.sleep(0.2)
+        assert points[-1]["reports"] > 0 and 0 <= points[-1]["success"] <= 1 and points[-1]["margin"] > 0
+        chromium = shutil.which("chromium")
+        if chromium is None:
+            pytest.skip("chromium is not installed")
+        seen = subprocess.run(
+            [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+             "--ignore-certificate-errors", "--virtual-time-budget=4000", "--dump-dom", url],
+            capture_output=True, text=True, timeout=60, check=True,
+        ).stdout  # fmt: skip
+        assert devices.poll() is None  # they still report
+        assert "<dd>index</dd>" in seen and "<td>reports: accepted</td>" in seen and seen.count("<polyline") == 2
+    finally:
+        for process in (devices, server):
+            if process is not None:
+                process.kill()
+                process.wait()
 
 
 def test_the_policy_is_public(service):
