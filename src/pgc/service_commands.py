@@ -169,11 +169,12 @@ def serve(given: list[str]) -> int:
     from pgc.service.watch import watch
 
     args = parse(Serve, "serve", given)
-    if args.offer_seconds < 1:
-        raise PgcError("--offer-seconds must be at least 1")
+    if not 1 <= args.offer_seconds <= 10**9:
+        raise PgcError("--offer-seconds must be at least 1, and no more than a billion")
     if not args.plain_text and not args.dev_tls and args.certificate is None and not is_loopback(args.host):
         raise PgcError(f"{args.host} can be reached by others: give --certificate and --key, --dev-tls, or say --plain-text")
-    tls = _tls(args)
+    with _readable():
+        tls = _tls(args)
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     log = logging.getLogger("pgc.service")
     log.setLevel(logging.INFO)
@@ -182,7 +183,8 @@ def serve(given: list[str]) -> int:
     with contextlib.ExitStack() as ending:
         ending.callback(log.info, "stopped; everything is kept")
         ending.callback(keeper.close)
-        _choose_model(keeper, args)
+        with _readable():
+            _choose_model(keeper, args)
         listeners = [ending.enter_context(_listen(args.host, args.port))]
         if args.operator_port is not None:
             listeners.append(ending.enter_context(_listen("127.0.0.1", args.operator_port)))
@@ -258,7 +260,9 @@ def _readable() -> Iterator[None]:
     except sqlalchemy.exc.DBAPIError as error:
         raise PgcError(f"the store cannot be used ({str(error.orig).strip().splitlines()[0]})") from None
     except OSError as error:
-        raise PgcError(f"cannot use {error.filename} ({error.strerror})") from None
+        raise PgcError(f"cannot use {error.filename or 'a file'} ({error.strerror or error})") from None
+    except (ValueError, EOFError) as error:
+        raise PgcError(f"cannot read what was given ({str(error).partition(chr(10))[0]})") from None
 
 
 def tokens(given: list[str]) -> int:
@@ -318,7 +322,8 @@ def join(given: list[str]) -> int:
     with connect(admitted[0]) as service:
         card = service.card()
     if card.get("world") != args.world:
-        raise PgcError(f"the service trains for {card.get('world')}; this device's world is {args.world} (--world)")
+        trains = "".join(c for c in str(card.get("world"))[:40] if c.isprintable())
+        raise PgcError(f"the service trains for {trains}; this device's world is {args.world} (--world)")
     begun = said = time.monotonic()
 
     def say(done: int, accepted: int) -> None:
@@ -373,7 +378,8 @@ def replay(given: list[str]) -> int:
         made = run(database, args.model)
         database.close()
     if args.policy is not None:
-        args.policy.write_bytes(save({"theta": np.asarray(made.state.theta), "averaged": np.asarray(made.state.average)}))
+        with _readable():
+            args.policy.write_bytes(save({"theta": np.asarray(made.state.theta), "averaged": np.asarray(made.state.average)}))
     result = made._asdict() | {"same": made.differs is None}
     del result["state"]
     if args.json:

@@ -21,6 +21,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from sqlalchemy.exc import DBAPIError
 from starlette.requests import ClientDisconnect
 
 from pgc import __version__
@@ -220,7 +221,8 @@ def _explained(app: FastAPI) -> FastAPI:
     app.add_exception_handler(_Refused, refused)
     app.add_exception_handler(Malformed, refused)
     app.add_exception_handler(Busy, busy)
-    app.add_exception_handler(Unwritten, unwritten)
+    for kind in (Unwritten, DBAPIError, LookupError):
+        app.add_exception_handler(kind, unwritten)
     return app
 
 

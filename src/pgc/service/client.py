@@ -23,6 +23,7 @@ import httpx
 from pgc.device import Device, Refusal
 from pgc.errors import PgcError
 from pgc.service import is_loopback
+from pgc.wire.offer import LARGEST_OFFER
 
 log = logging.getLogger("pgc.device")
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
@@ -52,8 +53,12 @@ class ServiceClient:
             raise PgcError(f"{url} is not https://…: reports are private by themselves, a token is not")
         if not token.isascii() or not token.isprintable() or not token.strip():
             raise PgcError("that is no token; pgc tokens issue prints some")
-        headers = {"authorization": f"Bearer {token.strip()}"}
-        self._http = httpx.Client(base_url=address, verify=_trusting(ca), timeout=30, headers=headers)
+        if not patience > 0:
+            raise PgcError(f"patience is a number of seconds, not {patience}")
+        headers = {"authorization": f"Bearer {token.strip()}", "accept-encoding": "identity"}
+        # A proxy of the environment would read the token of a request without TLS.
+        trust = address.scheme == "https"
+        self._http = httpx.Client(base_url=address, verify=_trusting(ca), timeout=30, headers=headers, trust_env=trust)
         self._url, self._model, self._patience, self._sleep = url, model, patience, sleep
         self._ahead = 0.0
 
@@ -89,7 +94,7 @@ class ServiceClient:
         while True:
             wait = pause
             try:
-                answer = self._http.request(method, f"/v1/models/{self._model}{path}", content=body)
+                answer = self._fetch(method, f"/v1/models/{self._model}{path}", body)
                 self._note_time(answer)
                 if answer.status_code in ANSWERS:
                     if answer.status_code == 404 and path != "/reports":
@@ -99,7 +104,9 @@ class ServiceClient:
                 if answer.status_code < 500 and answer.status_code != 429:
                     raise PgcError(f"the service refuses: {_detail(answer)}")
                 wait = max(wait, _seconds(answer.headers.get("retry-after")))
-            except httpx.TransportError as error:
+            except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+                raise PgcError(f"there can be no model '{_printable(self._model)}'") from None
+            except httpx.HTTPError as error:
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
                     raise PgcError(_about_certificate(str(error))) from None
                 why = str(error) or type(error).__name__
@@ -109,10 +116,22 @@ class ServiceClient:
             self._sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
 
+    def _fetch(self, method: str, path: str, body: bytes) -> httpx.Response:
+        """An answer, if it is not larger than any offer can be; nothing is unpacked."""
+        data = b""
+        with self._http.stream(method, path, content=body) as answer:
+            if "content-encoding" in answer.headers:
+                raise PgcError(f"{self._url} does not answer as a pgc service does")
+            for piece in answer.iter_raw():
+                data += piece
+                if len(data) > LARGEST_OFFER:
+                    raise PgcError(f"{self._url} answers with more than any offer has")
+            return httpx.Response(answer.status_code, headers=answer.headers, content=data)
+
     def _json(self, answer: httpx.Response) -> Any:
         try:
             return answer.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     def _note_time(self, answer: httpx.Response) -> None:
@@ -166,9 +185,14 @@ def _about_certificate(said: str) -> str:
 
 def _detail(answer: httpx.Response) -> str:
     try:
-        return str(answer.json()["detail"])
+        return _printable(str(answer.json()["detail"]))
     except Exception:
-        return " ".join(answer.text[:100].split()) or answer.reason_phrase
+        return _printable(" ".join(answer.text[:100].split())) or f"status {answer.status_code}"
+
+
+def _printable(words: str) -> str:
+    """What a stranger says, as it may be shown."""
+    return "".join(c if c.isprintable() else "?" for c in words[:200])
 
 
 def _seconds(retry_after: str | None) -> float:

@@ -144,7 +144,7 @@ class Fleet:
             error = None
             try:
                 counted, why, remains = self._device(n)
-            except PgcError as refused:
+            except (PgcError, OSError) as refused:
                 counted, why, remains, error = 0, str(refused), 0, refused
             with self._lock:
                 failed += error is not None

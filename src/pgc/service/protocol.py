@@ -1,52 +1,61 @@
-"""HTTP/1.1 that does not wait for ever: uvicorn's fast parser has no limit on a request's head, and takes its time."""
+"""HTTP/1.1 that does not wait for ever: uvicorn's fast parser has no limit on what surrounds a body, and takes its time."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-LARGEST_HEAD = 2**16
-"""Bytes, give or take one read."""
-SECONDS = 30.0
-"""For the first head of a connection to arrive."""
+MOST_AROUND = 2**16
+"""Bytes of a request that are not its body (request line, headers, trailers, marks of chunks), give or take one read."""
+SECONDS = 60.0
+"""For a request to arrive whole."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes a connection whose request line and headers do not end."""
+    """Closes a connection whose request does not end, or has too much around its body."""
 
-    _in_head, _head = True, 0
+    _around = 0
+    _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait."""
+        """Begin to wait for the first request."""
         super().connection_made(transport)
-        self._late = self.loop.call_later(SECONDS, self._give_up)
+        self._wait(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
-        self._late.cancel()
+        self._wait(False)
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """A head begins."""
-        self._in_head, self._head = True, 0
+        """A request begins."""
+        self._around = 0
+        self._wait(True)
         super().on_message_begin()
 
-    def on_headers_complete(self) -> None:
-        """And ends."""
-        self._in_head = False
-        self._late.cancel()
-        super().on_headers_complete()
+    def on_body(self, body: bytes) -> None:
+        """A part of the body, which the application limits."""
+        self._around -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request has arrived."""
+        self._wait(False)
+        super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a head, or of a body, which the application limits."""
+        """Any bytes."""
+        self._around += len(data)
         super().data_received(data)
-        if self._in_head:
-            self._head += len(data)
-            if self._head > LARGEST_HEAD:
-                self._give_up()
+        if self._around > MOST_AROUND and self._late is not None:
+            self._give_up()
 
-    def _give_up(self) -> Any:
+    def _wait(self, on: bool) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        self._late = self.loop.call_later(SECONDS, self._give_up) if on else None
+
+    def _give_up(self) -> None:
         if not self.transport.is_closing():
             self.transport.abort()

@@ -67,15 +67,16 @@ def replay(database: Store, name: str) -> Replayed:
 
     arrived()
     for report in [*reports, None]:
-        if restored and report is not None and restored[0][1] == model.version + 1 and report.seq <= restored[0][0]:
-            continue  # it was accepted, and dropped when this version was rolled back
         while restored and (report is None or restored[0][0] < report.seq):
             accepted, number, target = restored.pop(0)
-            assert model.version + 1 == number
+            if model.version + 1 != number:
+                raise PgcError(f"{name}: version {number} was rolled back from another version than {model.version}")
             model.state = model.restored(states[target], model.state, accepted)
             arrived()
         if report is None:
             break
+        if restored and restored[0][1] == model.version + 1:
+            continue  # it was accepted, and dropped when this version was rolled back
         before = model.version
         model.take([model.estimate(report.offer_id, report.payload, bases[report.version])], [report.version])
         if model.version != before:

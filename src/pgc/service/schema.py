@@ -77,8 +77,20 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
 }
 """What makes a store of the version before one of this version. In plain SQL: it must not change when the tables above do."""
 SCHEMA_VERSION = max(MIGRATIONS)
+BUSY = 30_000
+"""Milliseconds for which SQLite waits for another process."""
 LOCK = 0x706763
 """Of PostgreSQL's advisory locks: ours (LOCK, 0) while tables are made, (LOCK, 1) for who updates θ."""
+
+
+PATIENCE = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "tcp_user_timeout": 20_000,
+    "options": "-c lock_timeout=20s -c idle_in_transaction_session_timeout=30s"
+    " -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3",
+}
+"""PostgreSQL, at both ends: who hangs or is cut off in the middle of something loses its session, and its locks."""
 
 
 class Store:
@@ -88,9 +100,12 @@ class Store:
         """Open it, make its tables if there are none, migrate them if they are older; refuse a newer one."""
         if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
             raise PgcError("a store is sqlite:///PATH or postgresql://USER@HOST/DATABASE")
+        options = PATIENCE if not url.startswith("sqlite") else {}
         try:
-            self.engine = sql.create_engine(_with_driver(url), pool_pre_ping=True, pool_size=5, max_overflow=20)
-        except sql.exc.ArgumentError:
+            self.engine = sql.create_engine(
+                _with_driver(url), pool_pre_ping=True, pool_size=5, max_overflow=20, connect_args=options
+            )
+        except (sql.exc.ArgumentError, ValueError):
             raise PgcError("a store is sqlite:///PATH or postgresql://USER@HOST/DATABASE") from None
         except ImportError:
             raise PgcError('a PostgreSQL store needs psycopg: pip install "pgc[service]"') from None
@@ -101,9 +116,10 @@ class Store:
         try:
             with self.writing() as db:
                 _migrate(db)
-        except sql.exc.DBAPIError as error:
+        except sql.exc.SQLAlchemyError as error:
             self.close()
-            raise PgcError(f"the store cannot be opened ({str(error.orig).strip().splitlines()[0]})") from None
+            reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            raise PgcError(f"the store cannot be opened ({reason})") from None
         except PgcError:
             self.close()
             raise
@@ -134,7 +150,11 @@ class Store:
         """SQLite: move its log into the database and empty it, so that what was deleted is not in the log either."""
         if self.is_sqlite:
             with self._writing, self.reading() as db:
-                db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                db.exec_driver_sql("PRAGMA busy_timeout = 100")  # whoever reads now is not waited for: next time, then
+                try:
+                    db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                finally:
+                    db.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY}")
 
     def close(self) -> None:
         """Close all connections."""
@@ -172,7 +192,7 @@ def _durable(connection: Any, _: Any) -> None:
         "synchronous = FULL",
         "fullfsync = ON",
         "secure_delete = ON",
-        "busy_timeout = 30000",
+        f"busy_timeout = {BUSY}",
         "journal_size_limit = 16777216",
     ):
         connection.execute(f"PRAGMA {pragma}")

@@ -17,6 +17,14 @@ EVERY = 1000
 """Of old versions one in so many is kept, and so many of the newest ones."""
 
 
+UNLINKED = 100_000
+UNLINK = sql.text(
+    'UPDATE tokens SET "left" = "left" WHERE hash IN (SELECT t.hash FROM tokens t JOIN reports r ON t.xmin = r.xmin'
+    " WHERE r.model = :model AND r.seq > (SELECT accepted FROM models WHERE name = :model) - :most)"
+)
+"""PostgreSQL marks each row with the transaction that wrote it. What spent a token and what it sent lose that mark in common."""
+
+
 class Kept(NamedTuple):
     """A version of a model as it is kept."""
 
@@ -110,6 +118,10 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
             gone.append(_key(answer.offer_id))
     if gone:
         db.execute(offers.delete().where(offers.c.offer_id.in_(gone)))
+    for model, version in {(offer.model, offer.version) for offer in still_open.values()}:
+        kept = sql.select(versions.c.version).where(versions.c.model == model, versions.c.version == version)
+        if db.execute(kept.with_for_update(read=True)).first() is None:  # a process that slept; nobody could decode the report
+            raise Overtaken("this process offers a version that is not kept any more")
     if still_open:
         db.execute(
             offers.insert(),
@@ -240,7 +252,9 @@ def sweep(db: sql.Connection, now: int) -> None:
     Recovery needs the newest, open offers their own, and reports that are not applied yet the one they were made from.
     """
     db.execute(offers.delete().where(offers.c.expires_at <= now - 86_400))
-    for model in list_models(db):
+    for model in sorted(list_models(db)):
+        if db.dialect.name == "postgresql":
+            db.execute(UNLINK, {"model": model, "most": UNLINKED})
         count_accepted(db, model, lock=True)  # no report comes in between
         newest = load_version(db, model)
         assert newest is not None

@@ -49,6 +49,7 @@ class Seat:
             if not session.execute(sql.text("SELECT pg_try_advisory_lock(:a, 1)"), {"a": LOCK}).scalar_one():
                 session.close()
                 return False
+            session.exec_driver_sql("SET idle_session_timeout = '30s'")  # who hangs, and so does not ask, loses the seat
             self._session = session
         try:
             self._session.execute(sql.text("SELECT 1"))
@@ -181,13 +182,21 @@ class Updater:
             self._leads = leads
         with self._store.reading() as db:
             listed = store.list_models(db)
+        failed: list[Exception] = []
         for name, config in listed.items():
-            if name not in self._models:
-                model = self._found(name, config)
-                self._load(model)
-                self._look(model)
-                self._models[name] = model
-            self._advance(self._models[name])
+            try:
+                if name not in self._models:
+                    model = self._found(name, config)
+                    self._load(model)
+                    self._look(model)
+                    self._models[name] = model
+                self._look(self._models[name])
+                self._advance(self._models[name])
+            except Exception as error:  # the others go on
+                self._applied.pop(name, None)
+                failed.append(error)
+        if failed:
+            raise failed[0]
         if leads and time.monotonic() > self._swept + SWEEP_SECONDS:
             self._swept = time.monotonic()
             with self._seat.writing() as db:

@@ -52,14 +52,13 @@ async def watch(keeper: Keeper) -> None:
                     points.append(await asyncio.to_thread(look, keeper, model))
                     if len(points) > MOST_POINTS:
                         del points[1::2]
+            if time.monotonic() > said + SAY_SECONDS:
+                now = Counter(dict(keeper.counts))
+                for line in lines(keeper, now - before, time.monotonic() - said) if now != before else ():
+                    log.info(line)
+                before, said = now, time.monotonic()
         except Exception as error:
-            log.error("could not look at the models: %s", error)
-        if time.monotonic() > said + SAY_SECONDS and keeper.counts != before:
-            for line in lines(keeper, keeper.counts - before, time.monotonic() - said):
-                log.info(line)
-            before = Counter(keeper.counts)
-        if time.monotonic() > said + SAY_SECONDS:
-            said = time.monotonic()
+            log.error("could not look at the models: %s", str(error).partition("\n")[0])
         await asyncio.sleep(LOOK_SECONDS)
 
 
