@@ -117,3 +117,33 @@ def test_sweeping_keeps_what_is_needed(tmp_path):
         assert db.execute(store.offers.select()).first() is None
         assert {row.version for row in store.list_versions(db, "m", None)} == listed - {123}
     database.close()
+
+
+def test_postgresql_does_not_remember_which_token_sent_which_report(new_database):
+    """Rows that one transaction wrote carry its number; the sweep gives tokens another."""
+    database = Store(new_database())
+    linked = sql.text("SELECT t.hash, r.offer_id FROM tokens t JOIN reports r ON t.xmin = r.xmin")
+    with database.writing() as db:
+        store.create_model(db, "m", "", b"")
+        store.issue_tokens(db, [b"t", b"u"], 5)
+    for n, token in enumerate((b"t", b"u")):
+        with database.writing() as db:
+            store.admit(db, [store.Ask(store.Issued(n, 0, 500, "m", token))], 100)
+        with database.writing() as db:
+            assert store.admit(db, [store.Answer(token, "m", n, 0, b"x")], 100) == [store.Verdict.ACCEPTED]
+    with database.writing() as db:
+        assert len(db.execute(linked).all()) == 2
+        store.sweep(db, 200)
+    with database.reading() as db:
+        assert db.execute(linked).all() == [] and store.count_tokens(db).reports_left == 8
+    database.close()
+
+
+def test_an_offer_of_a_version_that_is_not_kept_is_not_made(address):
+    database = Store(address)
+    with database.writing() as db:
+        store.create_model(db, "m", "", b"")
+        store.issue_tokens(db, [b"t"], 5)
+    with pytest.raises(store.Overtaken), database.writing() as db:
+        store.admit(db, [store.Ask(store.Issued(1, 7, 500, "m", b"t"))], 100)
+    database.close()
