@@ -123,3 +123,12 @@ def test_settings_by_name_start_from_the_preset_as_flags_do():
         configure(trails=3)
     with pytest.raises(PgcError, match="unknown preset"):
         configure(preset="nature")
+
+
+def test_a_config_of_an_older_version_is_read():
+    """What it does not say is what its preset does."""
+    config = configure(preset="paper", epsilon=3.0)
+    old = "\n".join(
+        line for line in to_yaml(config).splitlines() if not line.startswith(("trim:", "report_norm:", "own_policy:"))
+    )
+    assert from_yaml(old) == config

@@ -198,7 +198,8 @@ def from_yaml(text: str) -> TrainConfig:
     values: Any
     try:
         values = yaml.safe_load(text)
-        if not isinstance(values, dict) or not set(values) <= {f.name for f in fields(TrainConfig)}:
+        known = {f.name for f in fields(TrainConfig)}
+        if not isinstance(values, dict) or not isinstance(values.get("preset"), str) or not set(values) <= known:
             raise ValueError("its fields are not those of a pgc run")
     except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
