@@ -24,9 +24,11 @@ COMMANDS: dict[str, str] = {
     "replay": "check a service's store: θ again, from the accepted reports alone",
     "bench": "throughput beside plain PyTorch and NumPy loops, in one run",
 }
-MODULES = dict.fromkeys(("inspect", "audit", "account"), "pgc.privacy_commands") | dict.fromkeys(
-    ("serve", "tokens", "join", "replay"), "pgc.service_commands"
-)
+MODULES = {
+    **dict.fromkeys(("inspect", "audit", "account"), "pgc.privacy_commands"),
+    **dict.fromkeys(("serve", "tokens", "replay"), "pgc.service_commands"),
+    "join": "pgc.join_command",
+}
 CONTENTS = """\
 pgc: Private Gradient Collection, locally private distributed reinforcement learning
 

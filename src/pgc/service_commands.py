@@ -1,4 +1,4 @@
-"""`pgc serve`, `pgc tokens`, `pgc join` and `pgc replay`: real devices, a real aggregator."""
+"""`pgc serve`, `pgc tokens` and `pgc replay`: the aggregator for real devices, as its operator sees it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import signal
 import socket
 import ssl
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tyro.conf import Positional
 
 from pgc.config import TrainConfig, configure, from_yaml
-from pgc.errors import Interrupted, PgcError, require
+from pgc.errors import PgcError, require
 from pgc.parsing import parse, print_json
 from pgc.service import is_loopback
 
@@ -99,45 +98,6 @@ class Tokens:
     """The one to revoke."""
     json: bool = False
     """Print as JSON and nothing else."""
-
-
-@dataclass(frozen=True)
-class Join:
-    """Run a device against a service: play the policy in this device's world, randomise, charge the ledger, report.
-
-    Killed at any point it can be started again with the same command: nothing is charged or counted twice.
-    """
-
-    url: Positional[str]
-    """Of the service, for instance https://localhost:8443."""
-    limit: float
-    """ε: the lifetime limit of a new ledger, whatever the service asks for. A ledger that is there keeps its own."""
-    token: str | None = None
-    """What admits this device (pgc tokens issue prints it)."""
-    tokens: Path | None = None
-    """A file with one token a line, for several simulated devices: pgc tokens issue --count K > FILE."""
-    devices: int | None = None
-    """How many simulated devices; by default one for each token."""
-    world: str = "cartpole"
-    """The world that the device lives in."""
-    population: tuple[str, ...] | None = None
-    """How the worlds of several devices differ, as in pgc train: FIELD=v1,v2,… or FIELD=low:high; by default the world's own."""
-    ledger: Path | None = None
-    """This device's ledger, by default ledger.db; for several devices the folder of their ledgers, by default ledgers."""
-    new_ledger: bool = False
-    """Make the ledger if there is none. Without it, a missing file is an error and not a fresh budget."""
-    model: str = "default"
-    """Which of the service's models."""
-    ca: Path | None = None
-    """The certificate of the authority to trust, if it is not a public one."""
-    seed: int | None = None
-    """Of the devices' worlds ψ; by default at random."""
-    at_once: int = 8
-    """How many of several devices run at the same time."""
-    patience: float = 3600.0
-    """Seconds to keep trying when the service cannot be reached."""
-    json: bool = False
-    """Print the result as JSON and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -301,69 +261,6 @@ def _tokens(args: Tokens) -> tuple[dict[str, Any], str]:
     return result, said
 
 
-def join(given: list[str]) -> int:
-    """`pgc join`."""
-    require("httpx", "service")
-    import numpy as np
-
-    from pgc.service.client import ServiceClient
-    from pgc.service.fleet import Fleet, recipe_for
-    from pgc.worlds import Population, make_world
-
-    args = parse(Join, "join", given)
-    admitted, ledgers = _admitted(args)
-    world = make_world(args.world)
-    varied = world.default_population if args.population is None else args.population
-    ca = None if args.ca is None else str(args.ca)
-
-    def connect(token: str) -> ServiceClient:
-        return ServiceClient(args.url, token, model=args.model, ca=ca, patience=args.patience)
-
-    with connect(admitted[0]) as service:
-        card = service.card()
-    if card.get("world") != args.world:
-        trains = "".join(c for c in str(card.get("world"))[:40] if c.isprintable())
-        raise PgcError(f"the service trains for {trains}; this device's world is {args.world} (--world)")
-    begun = said = time.monotonic()
-
-    def say(done: int, accepted: int) -> None:
-        nonlocal said
-        if len(admitted) > 1 and not args.json and (time.monotonic() > said + 5 or done == len(admitted)):
-            said = time.monotonic()
-            rate = accepted / (said - begun)
-            print(
-                f"{done} of {len(admitted)} devices are done: {accepted} reports accepted, {rate:.0f} a second", file=sys.stderr
-            )
-
-    fleet = Fleet(
-        connect=connect,
-        tokens=admitted,
-        ledgers=ledgers,
-        limit=args.limit,
-        new_ledgers=args.new_ledger,
-        world=world,
-        population=Population.parse(world, varied),
-        recipe=recipe_for(world, card.get("recipe")),
-        seed=int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed,
-        say=say,
-    )
-    try:
-        joined = fleet.run(args.at_once)
-    except KeyboardInterrupt:
-        raise Interrupted("stopped; the same command goes on") from None
-    why = [{"devices": n, "why": words} for words, n in joined.ended.most_common()]
-    result = {"accepted": joined.accepted, "ended": why, "epsilon_left": joined.left / 1e9}
-    if joined.accepted == 0 and len(admitted) == 1 and joined.failed:
-        raise PgcError(why[0]["why"])
-    if args.json:
-        print_json(result)
-    else:
-        together = "" if len(admitted) == 1 else " in their ledgers together"
-        print(f"{joined.accepted} report(s) accepted; ε = {result['epsilon_left']:g} is left{together}.", end=" ")
-        print("; ".join(f"{n} device(s): {words}" for words, n in joined.ended.most_common()) + ".")
-    return 2 if joined.failed else 0
-
-
 def replay(given: list[str]) -> int:
     """`pgc replay`."""
     require("sqlalchemy", "service")
@@ -409,30 +306,6 @@ def _open(folder: Path, store: str | None) -> Store:
     from pgc.service.schema import Store
 
     return Store(_store_url(folder, store))
-
-
-def _admitted(args: Join) -> tuple[list[str], list[Path]]:
-    """The tokens, and the ledgers that go with them."""
-    if (args.token is None) == (args.tokens is None):
-        raise PgcError("give --token TOKEN, or --tokens FILE for several devices")
-    if args.at_once < 1 or (args.devices is not None and args.devices < 1):
-        raise PgcError("--devices and --at-once must be at least 1")
-    if args.token is not None:
-        if args.devices not in (None, 1):
-            raise PgcError(f"{args.devices} devices need as many tokens: give --tokens FILE")
-        return [args.token], [args.ledger or Path("ledger.db")]
-    assert args.tokens is not None
-    try:
-        found = args.tokens.read_text().split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PgcError(f"cannot read tokens in {args.tokens} ({error})") from None
-    wanted = len(found) if args.devices is None else args.devices
-    if not 0 < wanted <= len(found):
-        raise PgcError(f"{args.tokens} has {len(found)} token(s); {wanted} are needed")
-    folder = args.ledger or Path("ledgers")
-    if folder.exists() and not folder.is_dir():
-        raise PgcError(f"{folder} is no folder; several devices keep their ledgers in one (--ledger)")
-    return found[:wanted], [folder / f"{n:06}.db" for n in range(wanted)]
 
 
 def _many_files() -> None:
