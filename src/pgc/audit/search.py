@@ -19,7 +19,7 @@ from pgc.audit.paths import Source
 
 PILOT = 600
 """Draws of each input in the first sample."""
-FEW, AGAIN = 6, 2000
+FEW, AGAIN = 24, 4000
 """So many pairs are looked at again, with so many draws."""
 BINS = 12
 NOTHING = -1
@@ -80,23 +80,40 @@ def look(source: Source, candidates: list[np.ndarray], number: int, last_bits: b
     width = max(s.shape[1] for s in samples)
     plain = _view([_wide(s, width) for s in samples], last_bits)
     seen = [features(s, plain) for s in samples]
-    suggested: dict[tuple[int, int], tuple[float, Found]] = {}  # the best event for each pair of inputs
-    for i, j in permutations(range(len(candidates)), 2):
-        ways = [(plain, f, mine, theirs) for f, (mine, theirs) in enumerate(zip(seen[i], seen[j], strict=True))]
-        if not plain.counted:
-            for learnt in _between(samples[i], samples[j], width):
-                ways.append((learnt, 0, features(samples[i], learnt)[0], features(samples[j], learnt)[0]))
-        for view, f, mine, theirs in ways:
-            symbols, where = np.unique(np.concatenate([mine, theirs]), return_inverse=True)
-            counts = [np.bincount(w, minlength=len(symbols)) for w in np.split(where, [PILOT])]
-            for times in (1.0, 2.0, 4.0):
-                chosen = counts[0] > times * (counts[1] + 1)
-                value = _promise(int(counts[0][chosen].sum()), int(counts[1][chosen].sum()))
-                if (i, j) not in suggested or value > suggested[i, j][0]:
-                    suggested[i, j] = value, Found(candidates[i], candidates[j], view, f, symbols[chosen])
-    # The best of hundreds of pairs is partly luck: the first few are looked at again, with more draws.
-    few = sorted(suggested.values(), key=lambda one: -one[0])[:FEW]
-    return max((found for _, found in few), key=lambda found: _promise(*_hits(source, found, number, AGAIN)))
+    pairs = permutations(zip(candidates, samples, seen, strict=True), 2)
+    suggested = sorted((_suggest(one, other, plain) for one, other in pairs), key=lambda s: -s[0])
+
+    def again(found: Found) -> Found:
+        drawn = [(g, rows, features(rows, plain)) for g in found[:2] for rows in [source(g, number, AGAIN).astype(float)]]
+        return _suggest(drawn[0], drawn[1], plain)[1]
+
+    # The best of hundreds of pairs is partly luck: the first few are learnt again from more draws, and the best of both is kept.
+    few = [found for _, found in suggested[:FEW]]
+    few += [again(found) for found in few]
+    return max(few, key=lambda found: _promise(*_hits(source, found, number, AGAIN)))
+
+
+Sampled = tuple[np.ndarray, np.ndarray, list[np.ndarray]]
+"""A gradient, codes of it, and their features."""
+
+
+def _suggest(one: Sampled, other: Sampled, plain: View) -> tuple[float, Found]:
+    """What two samples suggest: the most telling event, and how much it promises."""
+    ways = [(plain, f, mine, theirs) for f, (mine, theirs) in enumerate(zip(one[2], other[2], strict=True))]
+    if not plain.counted:
+        for learnt in _between(one[1], other[1], len(plain.low)):
+            ways.append((learnt, 0, features(one[1], learnt)[0], features(other[1], learnt)[0]))
+    best: tuple[float, Found] | None = None
+    for view, f, mine, theirs in ways:
+        symbols, where = np.unique(np.concatenate([mine, theirs]), return_inverse=True)
+        counts = [np.bincount(w, minlength=len(symbols)) for w in np.split(where, [len(mine)])]
+        for times in (1.0, 2.0, 4.0):
+            chosen = counts[0] > times * (counts[1] + 1)
+            value = _promise(int(counts[0][chosen].sum()), int(counts[1][chosen].sum()))
+            if best is None or value > best[0]:
+                best = value, Found(one[0], other[0], view, f, symbols[chosen])
+    assert best is not None  # there is always a feature
+    return best
 
 
 def _hits(source: Source, found: Found, number: int, n: int) -> tuple[int, int]:
