@@ -17,13 +17,14 @@ from pgc.errors import BudgetSpent
 from pgc.mechanisms import Mechanism, ScoreBit
 from pgc.policies import exploration
 from pgc.policies.actions import Words
-from pgc.policies.actor_critic import ActorCritic
+from pgc.policies.actor_critic import Policy
 from pgc.policies.estimators import Estimator
 from pgc.policies.loss import Episode
 from pgc.policies.subspace import lift
+from pgc.policies.torch_module import TorchPolicy
 from pgc.randomness import Stream
 from pgc.tracing import trace_fields, trace_mechanism
-from pgc.worlds import Population, World
+from pgc.worlds import CompiledWorld, Population, World, compiled
 
 PERTURBATIONS = 2**20
 """Positions of the RESET stream from here on hold the perturbations of local episodes."""
@@ -35,7 +36,7 @@ class LocalTraining:
 
     world: World
     population: Population
-    policy: ActorCritic
+    policy: Policy | TorchPolicy
     estimator: Estimator
     """What of the local episodes is reported."""
     mechanism: Mechanism
@@ -58,6 +59,12 @@ class LocalTraining:
         """Whatever mechanism comes, its numbers are traced."""
         if isinstance(self.mechanism, Mechanism):  # not so while JAX takes the tree apart
             trace_mechanism(self.mechanism)
+
+    @property
+    def played(self) -> tuple[CompiledWorld, Policy]:
+        """World and policy, where both play compiled."""
+        assert not isinstance(self.policy, TorchPolicy)
+        return compiled(self.world), self.policy
 
     @property
     def episodes_played(self) -> int:
@@ -97,7 +104,7 @@ def address(training: LocalTraining, seed: jax.Array, worker: Any, index: Any, w
     return Address(seed, index // training.submissions * workers + worker, index * workers + worker)
 
 
-def initial_theta(seed: jax.Array, policy: ActorCritic, how: str) -> jax.Array:
+def initial_theta(seed: jax.Array, policy: Policy | TorchPolicy, how: str) -> jax.Array:
     """θ_0 of a trial."""
     return policy.init(randomness.key(seed, Stream.THETA, 0, 0), how)
 
@@ -158,7 +165,7 @@ def play_episode(
     greedy: bool,
 ) -> Episode:
     """Play local episode `index` of a submission, which has used `ticks` environment steps so far."""
-    world, policy = training.world, training.policy
+    world, policy = training.played
     params = policy.unflatten(theta)
     state = world.reset(randomness.key(at.seed, Stream.RESET, at.submission, index), psi)
 

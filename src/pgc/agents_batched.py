@@ -77,7 +77,7 @@ def begin(training: LocalTraining, at: Address, received: jax.Array) -> Play:
 
 def play(training: LocalTraining, offer: Offer, now: Play, ticks: int, active: jax.Array) -> Play:
     """Step 2, first half: `ticks` environment steps in every active lane whose episode has not ended."""
-    world, policy, estimator = training.world, training.policy, training.estimator
+    (world, policy), estimator = training.played, training.estimator
     scoring = now.episode >= training.episodes
     tried = estimator.parameters(*offer, perturbation(training, now.at, now.episode))
     params = policy.unflatten(jnp.where(scoring, offer.theta, tried))
@@ -125,7 +125,7 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
     Also tells which lanes have played all the episodes of their submission; those stay as they are.
     """
     trained_on = now.ended & (now.episode < training.episodes)
-    end = End(now.step, jax.vmap(training.world.observe, out_axes=-1)(now.state), now.terminated)
+    end = End(now.step, jax.vmap(training.played[0].observe, out_axes=-1)(now.state), now.terminated)
     finished = training.estimator.finish(now.traces, theta, perturbation(training, now.at, now.episode), end)
     sums = jax.tree.map(lambda total, one: total + jnp.where(trained_on, one, 0.0), now.sums, finished)
 
@@ -165,4 +165,4 @@ def no_report(training: LocalTraining, offer: Offer, now: Play) -> tuple[jax.Arr
 
 def _reset(training: LocalTraining, at: Address, episode: jax.Array, psi: Any) -> Any:
     keys = randomness.key(at.seed, Stream.RESET, at.submission, episode)
-    return jax.vmap(training.world.reset)(keys, psi)
+    return jax.vmap(training.played[0].reset)(keys, psi)

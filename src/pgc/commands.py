@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tyro.conf import Positional
 
@@ -29,6 +29,12 @@ class Train(TrainConfig):
     """Folder for the results; by default a new one under runs/."""
     resume: Path | None = None
     """Continue this run folder from its checkpoint, to the bit-identical result. Takes no other setting."""
+    engine: Literal["local", "ray"] = "local"
+    """Who plays: this machine, or a Ray cluster (pgc[ray]). Never changes a result."""
+    address: str | None = None
+    """Of a Ray cluster that is running, HOST:PORT or auto; by default one is started on this machine."""
+    processes: int | None = None
+    """How many play at the same time, of a world that plays on the host or on a Ray cluster; by default one for each core."""
     checkpoint_seconds: float = training.CHECKPOINT_SECONDS
     """How often a checkpoint is written: what a kill can cost. Never changes a result."""
     json: bool = False
@@ -55,6 +61,10 @@ class Reproduce:
     """A look at the report in under 90 seconds: 2,000 submissions, few trials, said so on every figure. Not for conclusions."""
     readings: bool = False
     """Instead, vary the choices that the paper's text leaves open, one at a time, and show which of them decide the result."""
+    engine: Literal["local", "ray"] = "local"
+    """Who plays: this machine, or a Ray cluster (pgc[ray]). Never changes a result."""
+    address: str | None = None
+    """Of a Ray cluster that is running, HOST:PORT or auto; by default one is started on this machine."""
     out: Path | None = None
     """Folder for the results; by default a new one under runs/."""
     resume: Path | None = None
@@ -77,12 +87,16 @@ class Frontier:
     submissions: int | None = None
     """N: reports collected in each trial; by default 2,000."""
     world: str = "cartpole"
-    """The world that agents live in."""
+    """The world that agents live in: as in pgc train, one on the host included."""
     seed: int = 0
     """Fixes everything: same seed, same machine type, same numbers."""
     quick: bool = False
     """A look at the report in about a minute: three ways to report, four ε, 4 trials of 200 reports, said so on every
     figure."""
+    engine: Literal["local", "ray"] = "local"
+    """Who plays: this machine, or a Ray cluster (pgc[ray]). Never changes a result."""
+    address: str | None = None
+    """Of a Ray cluster that is running, HOST:PORT or auto; by default one is started on this machine."""
     out: Path | None = None
     """Folder for the results; by default a new one under runs/."""
     resume: Path | None = None
@@ -149,13 +163,20 @@ def train(given: list[str]) -> int:
     names = [f.name for f in fields(TrainConfig)]
     preset = configure(preset=_preset(given))
     args = parse(Train, "train", given, Train(**{name: getattr(preset, name) for name in names}))
-    _resume_alone(given, args.resume, "--resume", "--json", "--checkpoint-seconds")
+    _resume_alone(given, args.resume, "--resume", "--json", "--checkpoint-seconds", "--processes", *WHO_PLAYS)
     config = None
     if args.resume is None:
         config = TrainConfig(**{name: getattr(args, name) for name in names})
     with Watch(quiet=args.json) as progress:
         run = training.train(
-            config, out=args.out, resume=args.resume, progress=progress, checkpoint_seconds=args.checkpoint_seconds
+            config,
+            out=args.out,
+            resume=args.resume,
+            progress=progress,
+            checkpoint_seconds=args.checkpoint_seconds,
+            engine=args.engine,
+            address=args.address,
+            processes=args.processes,
         )
     summary = run.summary
     if args.json:
@@ -241,7 +262,7 @@ def frontier(given: list[str]) -> int:
 def _report(kind: type[Any], verb: str, given: list[str], run: Callable[..., Folder]) -> int:
     """A command that leaves a report."""
     args = parse(kind, verb, given)
-    _resume_alone(given, args.resume, "--resume", "--json")
+    _resume_alone(given, args.resume, "--resume", "--json", *WHO_PLAYS)
     require("jinja2", "report")  # before an hour of work, not after
     with Watch(quiet=args.json) as progress:
         folder = run(**{f.name: getattr(args, f.name) for f in fields(args) if f.name != "json"}, progress=progress)
@@ -253,6 +274,9 @@ def _report(kind: type[Any], verb: str, given: list[str], run: Callable[..., Fol
     print(folder.path / "report.html")
     print(folder.path)
     return 0
+
+
+WHO_PLAYS = ("--engine", "--address")
 
 
 def _resume_alone(given: list[str], resume: Path | None, *allowed: str) -> None:

@@ -59,7 +59,15 @@ class TrainConfig:
 
     # The private worlds and the agents in them
     world: str = "cartpole"
-    """The world that agents live in."""
+    """The world that agents live in: cartpole, acrobot, mountain-car, pendulum; gymnasium:ID; gymnax:ID; or MODULE:CLASS of a
+    Gymnasium environment of your own."""
+    max_steps: int | None = None
+    """The longest episode, in a world of your own; by default its own time limit, or 1,000. A time-out is no terminal state."""
+    threshold: float | None = None
+    """Θ, the score of a success, in a world of your own; by default its own, if it is registered with one."""
+    bounds: tuple[str, ...] | None = None
+    """Public box in which the observations of a world of your own usually lie, INDEX=low:high; by default what a probe of the
+    *usual* environment with random actions sees, before there is any agent, so that it costs no ε."""
     population: tuple[str, ...] | None = None
     """How agents' ψ differ: FIELD=v1,v2,… or FIELD=low:high, several allowed (paper: gravity=9.7,9.8,9.9)."""
     workers: int = 9
@@ -86,6 +94,9 @@ class TrainConfig:
     and what is said below of worlds, policies and losses is the devices' affair."""
 
     # Policy and loss
+    policy: str | None = None
+    """The network: actor-critic (the default), convolutional (for pictures), or MODULE:NAME of your own, a function of
+    (observation_shape, outputs) that returns what pgc.policies.own makes of a function, a Flax, Equinox or PyTorch module."""
     hidden: tuple[int, ...] = (16,)
     """Widths of the shared ReLU layers."""
     biases: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import optax
@@ -17,13 +18,18 @@ from pgc.config import TrainConfig
 from pgc.errors import PgcError, load
 from pgc.mechanisms import Mechanism, NormLift, ScoreBit, find_mechanism, make_mechanism
 from pgc.policies import ActorCritic, LossOptions
+from pgc.policies.actions import Actions
+from pgc.policies.actor_critic import Policy
 from pgc.policies.cap import OutputCap
+from pgc.policies.convolutional import convolutional
 from pgc.policies.estimators import Estimator, Evolution, PolicyGradient
 from pgc.policies.evolution import MOST_DIRECTIONS
+from pgc.policies.own import Own, OwnPolicy
 from pgc.policies.public_states import Bounds
-from pgc.policies.subspace import FeatureSubspace, RandomSubspace, Subspace
+from pgc.policies.subspace import FeatureSubspace, RandomSubspace, Subspace, TangentSubspace
+from pgc.policies.torch_module import OwnTorch, TorchPolicy
 from pgc.validation import validate
-from pgc.worlds import Population, World, make_world
+from pgc.worlds import WORLDS, Population, World, world_of
 
 LAPLACE = ("laplace", "laplace-coordinatewise", "laplace-coordinatewise-wide", "laplace-l2")
 PAPER_BUFFERS = {"prs": 100}
@@ -70,28 +76,32 @@ class Problem:
 
 def resolve(config: TrainConfig) -> TrainConfig:
     """Fill in what a config leaves to its preset and to the rules, so that `config.yaml` says everything."""
-    paper, world, epsilon = config.preset == "paper", make_world(config.world), config.epsilon
+    paper, world, epsilon = config.preset == "paper", world_of(config), config.epsilon
     mechanism = "none" if epsilon == math.inf else config.mechanism
     epsilon = math.inf if mechanism == "none" else epsilon
     per_report, _ = split_budget(epsilon, config.score_epsilon, config.submissions_per_agent)
-    where, policy = config.subspace, _make_policy(config, world)
+    where, policy = config.subspace, make_policy(config, world)
     if where is None:
-        where = rules.subspace(per_report, FeatureSubspace(policy=policy, bounds=world.observation_bounds, degree=2).dim)
+        where = _suitable_subspace(policy, world.observation_bounds, per_report)
     subspace = _make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
     directions = 0 if subspace is None else subspace.dim
     episodes = rules.local_episodes(per_report, directions) if config.local_episodes is None else config.local_episodes
     buffer_size = (PAPER_BUFFERS.get(mechanism, 1) if paper else 10) if config.buffer_size is None else config.buffer_size
     rate = 0.5 if paper else rules.learning_rate(per_report, buffer_size, directions)
+    if world.name not in WORLDS:  # what a world of one's own was found to be like
+        bounds = tuple(f"{i}={low!r}:{high!r}" for i, (low, high) in enumerate(world.observation_bounds))
+        config = replace(config, max_steps=world.max_steps, threshold=world.score_threshold, bounds=bounds)
     return replace(
         config,
         mechanism=mechanism,
         epsilon=epsilon,
+        policy=config.policy or ("actor-critic" if world.image is None else "convolutional"),
         clip=(PAPER_CLIPS if paper else DEFAULT_CLIPS).get(mechanism, 1.0) if config.clip is None else config.clip,
         subspace=where,
         local_episodes=episodes,
-        estimator=config.estimator or rules.estimator(where, episodes),
+        estimator=config.estimator or rules.estimator(directions, episodes),
         score=config.score or ("greedy" if episodes > 1 else "training"),
-        output_cap=rules.output_cap(world.actions) if config.output_cap is None else config.output_cap,
+        output_cap=_suitable_cap(policy) if config.output_cap is None else config.output_cap,
         buffer_size=buffer_size,
         population=world.default_population if config.population is None else config.population,
         learning_rate=rate if config.learning_rate is None else config.learning_rate,
@@ -143,8 +153,8 @@ def build(config: TrainConfig) -> Problem:
         raise PgcError("a policy of the devices' own cannot be simulated; it is for pgc serve")
     find_mechanism(config.mechanism)
     config = resolve(config)
-    world = make_world(config.world)
-    policy = _make_policy(config, world)
+    world = world_of(config)
+    policy = make_policy(config, world)
     subspace = _make_subspace(config, policy, world.observation_bounds)
     gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
     assert config.population is not None and config.local_episodes is not None
@@ -167,7 +177,11 @@ def build(config: TrainConfig) -> Problem:
         control=config.control,
     )
     bounds = world.observation_bounds
-    cap = None if config.output_cap == math.inf else OutputCap(policy=policy, bounds=bounds, most=config.output_cap)
+    cap = None
+    if config.output_cap < math.inf:
+        if not isinstance(policy, ActorCritic):
+            raise PgcError("output_cap scales the head of an actor-critic network; a policy of your own has none that is known")
+        cap = OutputCap(policy=policy, bounds=bounds, most=config.output_cap)
     return Problem(config=config, training=training, aggregator=_make_aggregator(config, subspace, cap))
 
 
@@ -204,17 +218,72 @@ def _make_aggregator(config: TrainConfig, subspace: Subspace | None, cap: Output
     )
 
 
-def _make_policy(config: TrainConfig, world: World) -> ActorCritic:
+def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:
+    """The network of a config, for a world."""
+    bounds = world.observation_bounds if config.normalize else None
+    name = config.policy or ("actor-critic" if world.image is None else "convolutional")
+    if name == "convolutional":
+        if world.image is None:
+            raise PgcError(f"a convolutional policy is for pictures; an observation of {world.name} is a vector")
+        return _of_pictures(world.image, world.actions, bounds)
+    if name != "actor-critic":
+        return _of_ones_own(name, world.image or (world.observation_dim,), world.actions, bounds)
+    if world.image is not None:
+        raise PgcError(f"an observation of {world.name} is a picture: use --policy convolutional, or one of your own")
     return ActorCritic(
         observation_dim=world.observation_dim,
         actions=world.actions,
         hidden=config.hidden,
         biases=config.biases,
-        bounds=world.observation_bounds if config.normalize else None,
+        bounds=bounds,
     )
 
 
-def _make_estimator(config: TrainConfig, policy: ActorCritic, world: World, dim: int) -> Estimator:
+@cache  # one object for one setting, so that what was compiled with it is found again
+def _of_pictures(image: tuple[int, int, int], actions: Actions, bounds: Bounds | None) -> OwnPolicy:
+    return OwnPolicy(convolutional(image, actions.outputs), image, actions, bounds)
+
+
+@cache
+def _of_ones_own(name: str, shape: tuple[int, ...], actions: Actions, bounds: Bounds | None) -> OwnPolicy | TorchPolicy:
+    if ":" not in name:
+        raise PgcError(f"unknown policy '{name}'; choose actor-critic, convolutional, or MODULE:NAME of your own")
+    make = load(name, "policy")
+    try:
+        made = make(shape, actions.outputs) if callable(make) else None
+    except PgcError:
+        raise
+    except Exception as error:
+        words = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise PgcError(f"{name}({shape}, {actions.outputs}) raised {words}") from None
+    if isinstance(made, OwnTorch):
+        return TorchPolicy(made, shape, actions, bounds)
+    if not isinstance(made, Own):
+        raise PgcError(f"{name}({shape}, {actions.outputs}) is not a policy; return what one of pgc.policies.own's from_… makes")
+    return OwnPolicy(made, shape, actions, bounds)
+
+
+def _suitable_subspace(policy: Policy | TorchPolicy, bounds: Bounds, epsilon: float) -> Literal["full", "linear", "quadratic"]:
+    """The whole gradient of what only PyTorch can differentiate; pictures have no quadratic features."""
+    if isinstance(policy, TorchPolicy):
+        return "full"
+    if not bounds:
+        return "linear"
+    return rules.subspace(epsilon, _feature_subspace(policy, bounds, 2).dim)
+
+
+def _suitable_cap(policy: Policy | TorchPolicy) -> float:
+    return rules.output_cap(policy.actions) if isinstance(policy, ActorCritic) else math.inf
+
+
+def _feature_subspace(policy: Policy, bounds: Bounds, degree: int) -> Subspace:
+    if isinstance(policy, ActorCritic):
+        return FeatureSubspace(policy=policy, bounds=bounds, degree=degree)
+    assert isinstance(policy, OwnPolicy)
+    return TangentSubspace(policy=policy, bounds=bounds, degree=degree)
+
+
+def _make_estimator(config: TrainConfig, policy: Any, world: World, dim: int) -> Estimator:
     loss = LossOptions(
         discount=config.discount,
         value_weight=config.value_weight,
@@ -232,16 +301,18 @@ def _make_estimator(config: TrainConfig, policy: ActorCritic, world: World, dim:
     return Evolution(policy=policy, loss=loss, world=world, spread=config.spread, dim=dim)
 
 
-def _make_subspace(config: TrainConfig, policy: ActorCritic, bounds: Bounds) -> Subspace | None:
+def _make_subspace(config: TrainConfig, policy: Policy | TorchPolicy, bounds: Bounds) -> Subspace | None:
     if config.subspace in (None, "full"):
         return None
     if config.subspace == "random":
         if config.subspace_dim > policy.dim:
             raise PgcError(f"subspace_dim must be at most d = {policy.dim}, not {config.subspace_dim}")
         return RandomSubspace(policy=policy, size=config.subspace_dim)
-    if config.initial == "zeros" and config.hidden:
+    if isinstance(policy, TorchPolicy):
+        raise PgcError(f"the {config.subspace} subspace needs a policy in JAX; report the whole gradient, or a random subspace")
+    if isinstance(policy, ActorCritic) and config.initial == "zeros" and config.hidden:
         raise PgcError(f"a {config.subspace} subspace moves the policy's head alone; from --initial zeros that sees nothing")
-    return FeatureSubspace(policy=policy, bounds=bounds, degree=1 if config.subspace == "linear" else 2)
+    return _feature_subspace(policy, bounds, 1 if config.subspace == "linear" else 2)
 
 
 @cache  # one object for one setting, so that what was compiled with it is found again

@@ -9,6 +9,7 @@ import math
 from typing import Literal
 
 from pgc.policies.actions import Actions, Gaussian
+from pgc.policies.evolution import MOST_DIRECTIONS
 
 DIMENSION_PER_EPSILON = 12
 """The reported dimension is at most this times ε (and at most this), if a smaller subspace is to be had: noise grows with it."""
@@ -32,9 +33,9 @@ def subspace(epsilon: float, quadratic_dim: int) -> Literal["linear", "quadratic
     return "quadratic" if quadratic_dim <= DIMENSION_PER_EPSILON * min(1.0, epsilon) else "linear"
 
 
-def estimator(subspace: str, episodes: int) -> Literal["evolution", "policy-gradient"]:
+def estimator(directions: int, episodes: int) -> Literal["evolution", "policy-gradient"]:
     """Evolution where there are few directions and several episodes to try them, else the policy gradient."""
-    return "evolution" if subspace != "full" and episodes >= LEAST_EPISODES else "policy-gradient"
+    return "evolution" if 0 < directions <= MOST_DIRECTIONS and episodes >= LEAST_EPISODES else "policy-gradient"
 
 
 def learning_rate(epsilon: float, buffer_size: int, directions: int) -> float:

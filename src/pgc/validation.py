@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from pgc.config import TrainConfig
 from pgc.errors import PgcError
 from pgc.randomness import MAX_ITEMS
-from pgc.worlds import make_world
+from pgc.worlds import world_of
 
 
 def validate(config: TrainConfig) -> None:
@@ -35,7 +35,7 @@ def validate(config: TrainConfig) -> None:
         "eval_episodes",
     ):  # fmt: skip
         demand(getattr(config, name) >= 1, f"{name} must be at least 1, not {getattr(config, name)}")
-    for name in ("buffer_size", "local_episodes", "reduced_dim", "code_size"):
+    for name in ("buffer_size", "local_episodes", "reduced_dim", "code_size", "max_steps"):
         value = getattr(config, name)
         demand(value is None or value >= 1, f"{name} must be at least 1, not {value}")
     demand(
@@ -46,7 +46,7 @@ def validate(config: TrainConfig) -> None:
         config.submissions + config.workers < MAX_ITEMS // config.workers,
         f"submissions must be fewer than {MAX_ITEMS // config.workers - config.workers} with {config.workers} workers",
     )
-    world = make_world(config.world)
+    world = world_of(config)
     longest = world.max_steps * ((config.local_episodes or 20) + 1)
     demand(
         (config.submissions / config.workers + 1) * longest < 2**31,

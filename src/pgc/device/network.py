@@ -9,6 +9,9 @@ import numpy as np
 
 from pgc.device.recipe import Recipe
 
+Stack = list[tuple[np.ndarray, np.ndarray]]
+"""Weights (rows, outputs, inputs) and biases (rows, outputs) of each layer."""
+
 
 class Passed(NamedTuple):
     """What the network made of some observations, a row for each."""
@@ -72,15 +75,39 @@ class Network:
         middle, half = _range(actions)
         return np.asarray(middle + half * chosen)
 
-    def log_probability_and_entropy(self, outputs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """−∂ log π(a)/∂ outputs and −∂H/∂ outputs, (n, outputs) each."""
-        if isinstance(self.recipe.actions, int):
-            pi = softmax(outputs)
-            log_pi = np.log(np.maximum(pi, 1e-300))
-            chosen = np.eye(self.recipe.actions)[actions.astype(int)]
-            return pi - chosen, pi * (log_pi - (pi * log_pi).sum(axis=1, keepdims=True))
-        middle, half = _range(self.recipe.actions)
-        return (outputs - (actions - middle) / half) / self.recipe.std**2, np.zeros_like(outputs)
+    def stack(self, thetas: list[np.ndarray]) -> Stack:
+        """Several θ, for `each`."""
+        every = zip(*(self.layers(theta) for theta in thetas), strict=True)
+        return [(np.stack([w for w, _ in layer]), np.stack([b for _, b in layer])) for layer in every]
+
+    def put(self, stack: Stack, row: int, theta: np.ndarray) -> None:
+        """Another θ in a row."""
+        for (weights, biases), (weight, bias) in zip(stack, self.layers(theta), strict=True):
+            weights[row], biases[row] = weight, bias
+
+    def keep(self, stack: Stack, rows: np.ndarray) -> Stack:
+        """These rows only."""
+        return [(weights[rows], biases[rows]) for weights, biases in stack]
+
+    def each(self, stack: Stack, observations: np.ndarray) -> np.ndarray:
+        """Outputs (rows, outputs) of each θ at its own observation. A row does not depend on the others, to the bit."""
+        x = scaled(observations, self.recipe) if self.recipe.normalize else observations
+        for weights, biases in stack[:-2]:
+            x = np.maximum(np.matmul(weights, x[:, :, None])[:, :, 0] + biases, 0)
+        weights, biases = stack[-2]
+        made: np.ndarray = np.matmul(weights, x[:, :, None])[:, :, 0] + biases
+        return made
+
+
+def cotangents(recipe: Recipe, outputs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """−∂ log π(a)/∂ outputs and −∂H/∂ outputs, (n, outputs) each."""
+    if isinstance(recipe.actions, int):
+        pi = softmax(outputs)
+        log_pi = np.log(np.maximum(pi, 1e-300))
+        chosen = np.eye(recipe.actions)[actions.astype(int)]
+        return pi - chosen, pi * (log_pi - (pi * log_pi).sum(axis=1, keepdims=True))
+    middle, half = _range(recipe.actions)
+    return (outputs - (actions - middle) / half) / recipe.std**2, np.zeros_like(outputs)
 
 
 def softmax(outputs: np.ndarray) -> np.ndarray:

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pgc.device.network import Network, Passed, scaled
+from pgc.device.network import Network, Passed, cotangents, scaled
 from pgc.device.recipe import Recipe
 from pgc.wire import Offer
 
 BASELINE_RIDGE = 1e-3
 STD_FLOOR = 1e-6
+GRID = 4
+"""A picture is compared in so many places across and down."""
 MOST_TRIED = 2**22
 """Numbers in all directions that are tried for one report: 32 MiB."""
 
@@ -103,12 +105,17 @@ def tried(rng: np.random.Generator, dim: int, episodes: int) -> np.ndarray:
 
 
 def coordinates(
-    recipe: Recipe, theta: np.ndarray, basis: np.ndarray | None, episodes: list[Episode], xi: np.ndarray
+    recipe: Recipe,
+    theta: np.ndarray,
+    basis: np.ndarray | None,
+    episodes: list[Episode],
+    xi: np.ndarray,
+    network: Differentiable | None = None,
 ) -> np.ndarray:
     """Z: what is reported of these episodes."""
     if recipe.estimator == "evolution":
         return evolution(recipe, episodes, xi)
-    g = gradient(recipe, theta, episodes)
+    g = gradient(recipe, theta, episodes, network)
     return g if basis is None else basis.T @ g
 
 
@@ -128,9 +135,19 @@ def evolution(recipe: Recipe, episodes: list[Episode], xi: np.ndarray) -> np.nda
     return made
 
 
-def gradient(recipe: Recipe, theta: np.ndarray, episodes: list[Episode]) -> np.ndarray:
+class Differentiable(Protocol):
+    """A policy over one flat θ that can be differentiated: `Network`, or one of one's own."""
+
+    def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
+        """Outputs and values at observations, a row for each."""
+
+    def backward(self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray) -> np.ndarray:
+        """The gradient (d,) of a sum over steps, from its derivatives by outputs and values."""
+
+
+def gradient(recipe: Recipe, theta: np.ndarray, episodes: list[Episode], network: Differentiable | None = None) -> np.ndarray:
     """G: the gradient of the paper's loss, the mean over the local episodes (`policies/loss.py`)."""
-    network, critic = Network(recipe), recipe.baseline == "critic"
+    network, critic = network or Network(recipe), recipe.baseline == "critic"
     passed = [network.forward(theta, e.observations) for e in episodes]
     last = [_last_value(recipe, p.values[-1], e.terminated) for p, e in zip(passed, episodes, strict=True)]
     targets = [returns(recipe, e, v) for e, v in zip(episodes, last, strict=True)]
@@ -140,11 +157,11 @@ def gradient(recipe: Recipe, theta: np.ndarray, episodes: list[Episode]) -> np.n
         residual = joined - features @ fit(recipe, features, joined)
         deviation = np.sqrt(np.mean(residual**2)) if recipe.standardize == "scale" else 1.0
         targets = np.split(residual / max(deviation, STD_FLOOR), np.cumsum([len(t) for t in targets])[:-1])
-    total = np.zeros(recipe.dim)
+    total = np.zeros(len(theta))
     for episode, target, p in zip(episodes, targets, passed, strict=True):
         steps = Passed([x[:-1] for x in p.inputs], p.outputs[:-1], p.values[:-1])
         advantage = target - steps.values if critic else target
-        chosen, entropy = network.log_probability_and_entropy(steps.outputs, episode.actions)
+        chosen, entropy = cotangents(recipe, steps.outputs, episode.actions)
         to_outputs = advantage[:, None] * chosen + recipe.entropy_weight * entropy
         to_values = -2 * recipe.value_weight * advantage if critic else np.zeros(len(target))
         weight = 1 / len(target) if recipe.reduction == "mean" else 1.0
@@ -171,8 +188,18 @@ def fit_features(recipe: Recipe, observations: np.ndarray) -> np.ndarray:
     if recipe.baseline != "local":
         return ones
     time = np.arange(len(observations))[:, None] / recipe.max_steps
-    x = scaled(observations, recipe)
+    x = scaled(observations, recipe) if recipe.image is None else coarse(observations, recipe.image)
     return np.concatenate([ones, time, time**2, x, x**2], axis=1)
+
+
+def coarse(observations: np.ndarray, image: tuple[int, int, int]) -> np.ndarray:
+    """A picture's brightness in GRID × GRID places, in [−1, 1], a row for each."""
+    height, width, _ = image
+    grey = observations.reshape(-1, *image).mean(axis=3) / 127.5 - 1
+    down, across = min(GRID, height), min(GRID, width)
+    rows, columns = np.arange(height) * down // height, np.arange(width) * across // width
+    strips = np.stack([grey[:, rows == i].mean(axis=1) for i in range(down)], axis=1)
+    return np.stack([strips[:, :, columns == j].mean(axis=2) for j in range(across)], axis=2).reshape(len(grey), -1)
 
 
 def fit(recipe: Recipe, features: np.ndarray, targets: np.ndarray) -> np.ndarray:

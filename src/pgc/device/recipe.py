@@ -42,6 +42,8 @@ class Recipe:
     baseline: Literal["critic", "none", "local"] = "local"
     reduction: Literal["sum", "mean"] = "sum"
     standardize: Literal["no", "center", "scale"] = "scale"
+    image: tuple[int, int, int] | None = None
+    """Height, width and channels, where an observation is a picture (and `bounds` is empty)."""
 
     @property
     def outputs(self) -> int:
@@ -99,9 +101,10 @@ class Recipe:
             actions=actions.count if hasattr(actions, "count") else tuple(zip(actions.low, actions.high, strict=True)),
             max_steps=world.max_steps,
             score_threshold=world.score_threshold,
-            hidden=policy.hidden,
-            biases=policy.biases,
-            normalize=policy.bounds is not None,
+            hidden=getattr(policy, "hidden", ()),
+            biases=getattr(policy, "biases", False),
+            normalize=getattr(policy, "bounds", None) is not None,
+            image=world.image,
             estimator="evolution" if estimator.greedy else "policy-gradient",
             spread=getattr(estimator, "spread", 1.0),
             std=getattr(actions, "std", 0.5),
@@ -118,5 +121,5 @@ class Recipe:
         )
 
 
-CARD = tuple(f.name for f in fields(Recipe) if f.name not in ("bounds", "actions", "max_steps", "score_threshold"))
+CARD = tuple(f.name for f in fields(Recipe) if f.name not in ("bounds", "actions", "max_steps", "score_threshold", "image"))
 """The fields that do not belong to a world."""

@@ -17,7 +17,9 @@ import jax.numpy as jnp
 from pgc import agents_batched as agents
 from pgc.agent import LocalTraining, address, initial_theta
 from pgc.aggregator import Aggregator, AggregatorState, select
-from pgc.policies import ActorCritic
+from pgc.policies.actor_critic import Policy
+from pgc.policies.torch_module import TorchPolicy
+from pgc.problem import Problem
 from pgc.randomness import trial_seed
 from pgc.tracing import trace_fields
 
@@ -212,7 +214,7 @@ trace_fields(Engine, "training", "aggregator", "submissions")
 
 
 @partial(jax.jit, static_argnums=(0, 1))  # apart, so that engines of one policy share what is compiled
-def _initial_thetas(policy: ActorCritic, how: str, seeds: jax.Array) -> jax.Array:
+def _initial_thetas(policy: Policy | TorchPolicy, how: str, seeds: jax.Array) -> jax.Array:
     return jax.vmap(lambda seed: initial_theta(seed, policy, how), in_axes=-1, out_axes=-1)(seeds)
 
 
@@ -226,6 +228,20 @@ def _take_row(rows: jax.Array, chosen: jax.Array) -> jax.Array:
 
 def _take(pending: Pending, chosen: jax.Array) -> Pending:
     return Pending(*(_take_row(rows, chosen) for rows in pending))
+
+
+def engine_of(problem: Problem) -> Engine:
+    """The compiled loop for a problem, with the problem's own numbers."""
+    config = problem.config
+    return Engine(
+        training=problem.training,
+        aggregator=problem.aggregator,
+        workers=config.workers,
+        submissions=config.submissions,
+        initial=config.initial,
+        stop_rate=config.stop_rate,
+        stop_window=config.stop_window,
+    )
 
 
 def in_lanes(engine: Engine, lanes: int) -> Engine:

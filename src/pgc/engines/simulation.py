@@ -20,9 +20,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.engines.embedded import Engine, Record, State, in_lanes, trial_seeds
+from pgc.config import to_yaml
+from pgc.engines.crew import Crew
+from pgc.engines.embedded import Engine, Record, State, engine_of, in_lanes, trial_seeds
+from pgc.engines.jobs import Job
+from pgc.engines.program import delivered, leaves
 from pgc.errors import PgcError
 from pgc.problem import Problem
+from pgc.worlds.host import HostWorld
 
 CPU_LANES = 32
 GPU_LANES_MULTIPLE = 128
@@ -57,22 +62,10 @@ def count(records: Record) -> tuple[jax.Array, jax.Array]:
     return jnp.sum(jnp.where(records.delivered, records.ticks, 0)), jnp.sum(records.delivered)
 
 
-def engine_of(problem: Problem) -> Engine:
-    """The compiled loop for a problem, with the problem's own numbers."""
-    config = problem.config
-    return Engine(
-        training=problem.training,
-        aggregator=problem.aggregator,
-        workers=config.workers,
-        submissions=config.submissions,
-        initial=config.initial,
-        stop_rate=config.stop_rate,
-        stop_window=config.stop_window,
-    )
-
-
 def program_of(problem: Problem) -> Any:
-    """What is compiled for a problem: problems with equal ones can share a simulation."""
+    """What is compiled for a problem: problems with equal ones can share a simulation. Nothing is for a world on the host."""
+    if isinstance(problem.training.world, HostWorld):
+        return problem.config
     return jax.tree.structure(engine_of(problem))
 
 
@@ -80,6 +73,8 @@ class Simulation:
     """Trials in progress: those of the first problem, then those of the second, and so on."""
 
     def __init__(self, *problems: Problem) -> None:
+        self.config = to_yaml(problems[0].config)
+        """Of one of them: it names the program that they share."""
         self.trials = sum(problem.config.trials for problem in problems)
         on_cpu = jax.default_backend() == "cpu"
         self.lanes = CPU_LANES if on_cpu else -(-self.trials // GPU_LANES_MULTIPLE) * GPU_LANES_MULTIPLE
@@ -99,6 +94,11 @@ class Simulation:
         self._home: State = _side_by_side([b.state for b in self._blocks])
 
     @property
+    def turns(self) -> int:
+        """Between two looks at what happened."""
+        return max(1, min(MOST_TURNS, LANE_TURNS // self.lanes))
+
+    @property
     def running(self) -> bool:
         """Whether any trial still collects."""
         return any(bool(jnp.any(block.state.running)) for block in self._blocks)
@@ -111,9 +111,9 @@ class Simulation:
             flags[block.trials] = np.asarray(block.state.running)
         return flags[: self.trials]
 
-    def advance(self) -> Iterator[Happened]:
+    def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
         """Play on for a while in every block, and tell what was delivered."""
-        for _, happened in advance([self]):
+        for _, happened in advance([self], crew):
             yield happened
 
     def advance_counting(self) -> tuple[int, int]:
@@ -170,12 +170,33 @@ class Simulation:
             self._blocks.append(Block(trials, _lanes(self._engine, trials), _lanes(self._home, trials)))
 
 
-def advance(simulations: Sequence[Simulation]) -> Iterator[tuple[int, Happened]]:
-    """Play on for a while in every block of several simulations; tell which of them delivered what."""
-    for which, trials, r in _play_on(simulations, jax.device_get):
-        lane, turn = np.nonzero(r.delivered.T)
-        arrays = (column[turn, lane] for column in (r.n, r.score, r.ticks, r.staleness, r.ends, r.bit))
-        yield which, Happened(trials[lane].astype(np.int32), *arrays)
+def advance(simulations: Sequence[Simulation], crew: Crew | None = None) -> Iterator[tuple[int, Happened]]:
+    """Play on for a while in every block of several simulations; tell which of them delivered what.
+
+    A crew, if there is one, plays the blocks: each goes there as plain arrays and comes back, so nothing is lost with a worker,
+    and every trial is what it is in one process.
+    """
+    played = _play_on(simulations, lambda r: delivered(jax.device_get(r))) if crew is None else _have_played(simulations, crew)
+    for which, trials, (lane, *columns) in played:
+        yield which, Happened(trials[lane].astype(np.int32), *columns)
+
+
+def _have_played(simulations: Sequence[Simulation], crew: Crew) -> Iterator[tuple[int, np.ndarray, Any]]:
+    """Advance every block, wherever the crew does it."""
+    jobs = {}
+    for i, s in enumerate(simulations):
+        for j, block in enumerate(s._blocks):
+            arguments = (s.config, leaves(block.engine), leaves(block.state), s.turns)
+            jobs[crew.submit(Job("advance", arguments))] = i, j
+    while jobs:
+        for ticket, (state, happened) in crew.results():
+            i, j = jobs.pop(ticket)
+            block = simulations[i]._blocks[j]
+            home = jax.tree.unflatten(jax.tree.structure(block.state), [jnp.asarray(leaf) for leaf in state])
+            simulations[i]._blocks[j] = block._replace(state=home)
+            yield i, block.trials, happened
+    for simulation in simulations:
+        simulation._repack()
 
 
 def _play_on(simulations: Sequence[Simulation], take: Callable[[Record], Any]) -> Iterator[tuple[int, np.ndarray, Any]]:
@@ -187,7 +208,7 @@ def _play_on(simulations: Sequence[Simulation], take: Callable[[Record], Any]) -
     def one(job: tuple[int, int]) -> tuple[int, np.ndarray, Any]:
         simulation = simulations[job[0]]
         block = simulation._blocks[job[1]]
-        state, records = block.engine.advance(block.state, max(1, min(MOST_TURNS, LANE_TURNS // simulation.lanes)))
+        state, records = block.engine.advance(block.state, simulation.turns)
         simulation._blocks[job[1]] = block._replace(state=state)
         return job[0], block.trials, take(records)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -9,16 +10,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.policies import ActorCritic
-from pgc.worlds import World
+from pgc.agent import LocalTraining
+from pgc.engines import host
+from pgc.engines.crew import Crew, local_crew
+from pgc.policies.actor_critic import Policy
+from pgc.problem import Problem
+from pgc.worlds import CompiledWorld
+from pgc.worlds.host import HostWorld
 
 POLICIES_AT_ONCE = 32
 
 
-def greedy_scores(
-    world: World, policy: ActorCritic, thetas: np.ndarray, psis: list[Any], *, episodes: int, seed: int
+def scores_of(
+    problem: Problem, thetas: np.ndarray, psis: list[Any], *, episodes: int, seed: int, crew: Crew | None = None
 ) -> np.ndarray:
     """Mean scores (policies, ψs) of greedy play, `episodes` each. All policies start from the same states."""
+    if not isinstance(problem.training.world, HostWorld):
+        return greedy_scores(problem.training, thetas, psis, episodes=episodes, seed=seed)
+    with nullcontext(crew) if crew is not None else local_crew(None) as players:
+        return host.greedy_scores(problem, players, thetas, psis, episodes=episodes, seed=seed)
+
+
+def greedy_scores(training: LocalTraining, thetas: np.ndarray, psis: list[Any], *, episodes: int, seed: int) -> np.ndarray:
+    """The same, in a compiled world."""
+    world, policy = training.played
     stacked = jax.tree.map(lambda *values: np.repeat(np.asarray(values, np.float32), episodes), *psis)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2**32 - 1), len(psis) * episodes)
     out = [np.empty((0, len(psis)))]
@@ -32,7 +47,7 @@ def greedy_scores(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _play(world: World, policy: ActorCritic, thetas: jax.Array, psis: Any, keys: jax.Array) -> jax.Array:
+def _play(world: CompiledWorld, policy: Policy, thetas: jax.Array, psis: Any, keys: jax.Array) -> jax.Array:
     """Scores (policies, episodes)."""
     params = policy.unflatten(thetas[:, :, None])
     policies, (episodes,) = thetas.shape[1], keys.shape

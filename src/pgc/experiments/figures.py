@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pgc.experiments import metrics
 from pgc.experiments.runs import Run
 from pgc.problem import Problem, build
-from pgc.worlds import World, make_world
+from pgc.worlds import CompiledWorld, World, world_of
 
 POINTS = 400
 """Points along a curve: more than the eye or the page can tell apart."""
@@ -65,15 +65,15 @@ def score_bars(names: list[str], scores: np.ndarray, trained: list[bool], world:
     if len(scores) > 1:
         spread = np.abs(np.quantile(scores, [0.25, 0.75], axis=0) - scores.mean(axis=0))
         axes.errorbar(range(len(names)), scores.mean(axis=0), spread, fmt="none", ecolor="#333333", lw=1, capsize=2)
-    axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")
     axes.legend(fontsize=8, loc="lower right")
     axes.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
-    axes.set(ylabel="mean greedy score", ylim=(0, world.max_steps * 1.03))
+    axes.set(ylabel="mean greedy score")
+    _dress_scores(axes, world)
     axes.set_title(title, loc="left", fontsize=11)
     return _png(figure)
 
 
-def animation(world: World, states: list[Any], caption: str, *, every: int) -> bytes:
+def animation(world: CompiledWorld, states: list[Any], caption: str, *, every: int) -> bytes:
     """One episode as a GIF, in the world's own sketch of its states, showing one state in `every`."""
     from PIL import Image
 
@@ -90,6 +90,22 @@ def animation(world: World, states: list[Any], caption: str, *, every: int) -> b
         figure.savefig(buffer, format="png")
         plt.close(figure)
         frames.append(Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE, colors=16))
+    return _gif(frames)
+
+
+def film(pictures: list[np.ndarray], *, every: int) -> bytes:
+    """Pictures (height, width, 3) as a GIF, one in `every` of them, at most 320 wide."""
+    from PIL import Image
+
+    frames = []
+    for picture in pictures[::every]:
+        image = Image.fromarray(picture)
+        image.thumbnail((320, 320))
+        frames.append(image.convert("P", palette=Image.Palette.ADAPTIVE, colors=32))
+    return _gif(frames)
+
+
+def _gif(frames: list[Any]) -> bytes:
     out = io.BytesIO()
     frames[0].save(out, format="GIF", save_all=True, append_images=frames[1:], duration=40, loop=0)
     return out.getvalue()
@@ -126,16 +142,19 @@ def _curve(axes: Axes, run: Run, scores: np.ndarray, colour: str, *, label: str,
 
 
 def _dress_curve(axes: Axes, run: Run) -> None:
-    world = make_world(run.config.world)
-    axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")
-    axes.set(
-        xlabel="submissions",
-        ylabel=f"average score of {metrics.WINDOW} submissions",
-        ylim=(0, world.max_steps * 1.03),
-        xlim=(0, run.config.submissions),
-    )
+    world = world_of(run.config)
+    _dress_scores(axes, world)
+    axes.set(xlabel="submissions", ylabel=f"average score of {metrics.WINDOW} submissions", xlim=(0, run.config.submissions))
     axes.grid(alpha=0.25)
     axes.legend(fontsize=8, frameon=False, loc="best")
+
+
+def _dress_scores(axes: Axes, world: World) -> None:
+    """Θ as a line, if there is one; and where a step is worth at most 1 and never less than 0, the whole range."""
+    if np.isfinite(world.score_threshold):
+        axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")
+    if 0 < world.score_threshold <= world.max_steps and axes.dataLim.ymin >= 0 and axes.dataLim.ymax <= world.max_steps * 1.01:
+        axes.set_ylim(0, world.max_steps * 1.03)
 
 
 def _png(figure: Figure) -> bytes:

@@ -12,11 +12,13 @@ import numpy as np
 
 from pgc.errors import PgcError
 from pgc.experiments import figures, metrics
-from pgc.experiments.evaluation import greedy_scores
+from pgc.experiments.evaluation import scores_of
+from pgc.experiments.film import host_film
 from pgc.experiments.folder import Folder, finite
 from pgc.experiments.runs import Run
 from pgc.problem import Problem, build
 from pgc.worlds import Population, Variation
+from pgc.worlds.host import HostWorld
 
 BELOW, ABOVE = (0.5, 0.8), (1.25, 2.0)
 """Out-of-range evaluation multiplies the lowest and the highest value of each varied field by these."""
@@ -57,7 +59,7 @@ def evaluate(
     asked = known.grid() + _beyond(known) if population is None else Population.parse(world, population).grid()
     names = [_name(known, psi) for psi in asked]
     trained = [known.contains(psi) for psi in asked]
-    scores = greedy_scores(world, net, thetas, asked, episodes=episodes, seed=seed)
+    scores = scores_of(problem, thetas, asked, episodes=episodes, seed=seed)
     inside = scores[:, trained]
     summary = {
         "run": str(run.path),
@@ -140,7 +142,9 @@ def _ends(variation: Variation) -> list[tuple[float, tuple[float, ...]]]:
 
 def _film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -> bytes:
     """One greedy episode of the first trial's policy, every second step."""
-    world, policy = problem.training.world, problem.training.policy
+    if isinstance(problem.training.world, HostWorld):
+        return figures.film(host_film(problem, theta, psi, seed), every=2)
+    world, policy = problem.training.played
     params = policy.unflatten(jnp.asarray(theta))
     key = jax.random.key(seed)
     state = world.reset(key, psi)

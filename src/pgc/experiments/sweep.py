@@ -17,10 +17,12 @@ import numpy as np
 from pgc import __version__
 from pgc.config import TrainConfig
 from pgc.engines import simulation
-from pgc.engines.simulation import Happened, Simulation, program_of
+from pgc.engines.crew import Crew
+from pgc.engines.hands import Hands, advance, simulation_of
+from pgc.engines.simulation import Happened, program_of
 from pgc.errors import PgcError
 from pgc.experiments import metrics
-from pgc.experiments.evaluation import greedy_scores
+from pgc.experiments.evaluation import scores_of
 from pgc.experiments.folder import Folder
 from pgc.experiments.machine import machine
 from pgc.experiments.runs import fingerprint
@@ -61,7 +63,7 @@ class Batch:
 
     def __init__(self, cells: Sequence[Cell], problems: Sequence[Problem]) -> None:
         self.cells, self.problems = list(cells), list(problems)
-        self.simulation = Simulation(*problems)
+        self.simulation = simulation_of(*problems)
         trials = [cell.config.trials for cell in cells]
         self.first = np.cumsum([0, *trials])
         self.most = np.repeat([cell.config.submissions for cell in cells], trials)
@@ -98,9 +100,9 @@ class Batch:
         slowest_of_each_block = np.sort(left)[::-1][:: self.simulation.lanes]
         return float(self.block_rounds[0]), float(slowest_of_each_block.sum())
 
-    def outcomes(self) -> dict[str, Outcome]:
+    def outcomes(self, crew: Crew | None) -> dict[str, Outcome]:
         """By the names of the cells."""
-        scores = self._greedy_scores()
+        scores = self._greedy_scores(crew)
         return {
             cell.name: Outcome(
                 fst=self.tracker.fst[first:last].copy(),
@@ -114,7 +116,7 @@ class Batch:
             for i, (cell, first, last) in enumerate(zip(self.cells, self.first, self.first[1:], strict=False))
         }
 
-    def _greedy_scores(self) -> dict[str, np.ndarray]:
+    def _greedy_scores(self, crew: Crew | None) -> dict[str, np.ndarray]:
         """Mean over every ψ of the final and of the averaged θ, for the trials that ran to the end; NaN for the others."""
         training = self.problems[0].training  # world, policy and population are part of the program
         made = {}
@@ -124,7 +126,7 @@ class Batch:
                 like = [(cell.config.eval_episodes, cell.config.seed) == setting for cell in self.cells]
                 which = np.repeat(like, np.diff(self.first)) & ~self.stops
                 psis, (episodes, seed) = training.population.grid(), setting
-                found = greedy_scores(training.world, training.policy, thetas[which], psis, episodes=episodes, seed=seed)
+                found = scores_of(self.problems[0], thetas[which], psis, episodes=episodes, seed=seed, crew=crew)
                 scores[which] = found.mean(axis=1)
             made[name] = scores
         return made
@@ -156,20 +158,41 @@ def run(
     progress: Progress | None = None,
     stop_asked: Callable[[], bool] = lambda: False,
     checkpoint_seconds: float = 60.0,
+    hands: Hands | None = None,
 ) -> dict[str, Outcome] | None:
-    """Run every cell, or what a checkpoint in the folder leaves to do. None if asked to stop: a checkpoint is there then."""
+    """Run every cell, or what a checkpoint in the folder leaves to do. None if asked to stop: a checkpoint is there then.
+
+    `hands` say who plays; by default the compiled engine in this process.
+    """
     if (folder.path / OUTCOMES).exists():
         (folder.path / CHECKPOINT).unlink(missing_ok=True)
         return read_outcomes(folder, cells)
     if progress:
         progress(0, 1, "compiling")
     batches = _batches(cells)
+    with (hands or Hands()).crew(*(problem for batch in batches for problem in batch.problems)) as crew:
+        return _run(cells, batches, folder, crew, progress, stop_asked, checkpoint_seconds)
+
+
+def _run(
+    cells: Sequence[Cell],
+    batches: Sequence[Batch],
+    folder: Folder,
+    crew: Crew | None,
+    progress: Progress | None,
+    stop_asked: Callable[[], bool],
+    checkpoint_seconds: float,
+) -> dict[str, Outcome] | None:
     began = written = time.monotonic()
     if (folder.path / CHECKPOINT).exists():
         began -= _restore(folder, cells, batches)
     while running := [batch for batch in batches if batch.simulation.running]:
-        for which, happened in simulation.advance([batch.simulation for batch in running]):
-            running[which].note(happened)
+        try:
+            for which, happened in advance([batch.simulation for batch in running], crew):
+                running[which].note(happened)
+        except PgcError as error:
+            _checkpoint(folder, cells, batches, time.monotonic() - began)
+            raise PgcError(f"{error}; what was done is kept in {folder.path}: continue it with --resume") from None
         for batch in running:
             batch.settle()
         if progress:
@@ -180,7 +203,7 @@ def run(
             written = time.monotonic()
         if stopping:
             return None
-    outcomes = {name: outcome for batch in batches for name, outcome in batch.outcomes().items()}
+    outcomes = {name: outcome for batch in batches for name, outcome in batch.outcomes(crew).items()}
     outcomes = {cell.name: outcomes[cell.name] for cell in cells}
     arrays = {f"{name}:{key}": value for name, outcome in outcomes.items() for key, value in vars(outcome).items()}
     facts = {"seconds": round(time.monotonic() - began, 1), "machine": machine(), "version": __version__}

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from pgc.config import TrainConfig, configure
-from pgc.engines.simulation import Happened, Simulation
+from pgc.engines.crew import Crew
+from pgc.engines.hands import Hands, simulation_of
+from pgc.engines.simulation import Happened
 from pgc.errors import Interrupted, PgcError
 from pgc.experiments import figures, metrics
-from pgc.experiments.evaluation import greedy_scores
+from pgc.experiments.evaluation import scores_of
 from pgc.experiments.folder import new_path
 from pgc.experiments.runs import Run
 from pgc.experiments.statement import privacy_statement
@@ -31,9 +33,14 @@ def train(
     resume: str | Path | None = None,
     progress: Progress | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    engine: str = "local",
+    address: str | None = None,
+    processes: int | None = None,
     **settings: Any,
 ) -> Run:
     """Train, and return the finished run. Give settings by name (the flags of `pgc train`), a config, or a run to `resume`.
+
+    `engine`, `address` and `processes` say who plays: this machine, or a Ray cluster. They change no result.
 
     >>> run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)        # doctest: +SKIP
     >>> run.summary["final_success_ratio"]                              # doctest: +SKIP
@@ -42,27 +49,32 @@ def train(
         if config is not None or settings or out is not None:
             raise PgcError("resume takes every setting from the run itself; give nothing else")
         run = Run.open(Path(resume))
-        return run if run.complete else _finish(run, build(run.config), progress, checkpoint_seconds)
+        problem = build(run.config)
+        return run if run.complete else _finish(run, problem, Hands(engine, address, processes), progress, checkpoint_seconds)
     if config is not None and settings:
         raise PgcError("give either a config or settings by name, not both")
     problem = build(config if config is not None else configure(**settings))
+    hands = Hands(engine, address, processes)
+    hands.check(problem)
     default = new_path(f"{problem.config.mechanism}-eps{problem.config.epsilon:g}")
     run = Run.create(Path(out) if out is not None else default, problem.config)
-    return _finish(run, problem, progress, checkpoint_seconds)
+    return _finish(run, problem, hands, progress, checkpoint_seconds)
 
 
-def _finish(run: Run, problem: Problem, progress: Progress | None, checkpoint_seconds: float) -> Run:
-    with run.locked(), stop_signals() as stop_asked:
-        return Session(run, problem, progress, stop_asked).finish(checkpoint_seconds)
+def _finish(run: Run, problem: Problem, hands: Hands, progress: Progress | None, checkpoint_seconds: float) -> Run:
+    with run.locked(), stop_signals() as stop_asked, hands.crew(problem) as crew:
+        return Session(run, problem, crew, progress, stop_asked).finish(checkpoint_seconds)
 
 
 class Session:
     """One sitting of a run, from its start or its last checkpoint to its end."""
 
-    def __init__(self, run: Run, problem: Problem, progress: Progress | None, stop_asked: Callable[[], bool]) -> None:
-        self.run, self.problem, self.progress, self.stop_asked = run, problem, progress, stop_asked
+    def __init__(
+        self, run: Run, problem: Problem, crew: Crew | None, progress: Progress | None, stop_asked: Callable[[], bool]
+    ) -> None:
+        self.run, self.problem, self.crew, self.progress, self.stop_asked = run, problem, crew, progress, stop_asked
         config = problem.config
-        self.simulation = Simulation(problem)
+        self.simulation = simulation_of(problem)
         self.tracker = metrics.SuccessTracker(config.trials, problem.training.world.score_threshold)
         self.received = np.zeros(config.trials, np.int64)
         self.ones = 0
@@ -76,8 +88,12 @@ class Session:
         """Collect until every trial is done, with a checkpoint now and then, and write the results."""
         written = time.monotonic()
         while self.simulation.running:
-            for happened in self.simulation.advance():
-                self._note(happened)
+            try:
+                for happened in self.simulation.advance(self.crew):
+                    self._note(happened)
+            except PgcError as error:  # of an environment, or of a crew that is lost
+                self._checkpoint()
+                raise PgcError(f"{error}; what was done is kept: pgc train --resume {self.run.path}") from None
             if self.progress:
                 in_all = self.problem.config.submissions * len(self.received)
                 done, words = int(self.received.sum()), figures.epsilon_in_words(self.problem)
@@ -131,9 +147,8 @@ class Session:
         problem, config = self.problem, self.problem.config
         theta, averaged = self.simulation.collected("theta"), self.simulation.collected("average")
         psis = problem.training.population.grid()
-        world, policy = problem.training.world, problem.training.policy
         final, average = (
-            greedy_scores(world, policy, t, psis, episodes=config.eval_episodes, seed=config.seed).mean(axis=1)
+            scores_of(problem, t, psis, episodes=config.eval_episodes, seed=config.seed, crew=self.crew).mean(axis=1)
             for t in (theta, averaged)
         )
         self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged})

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -100,6 +101,17 @@ class ActorCritic:
             back = sum_of_products(list(layer.weight), list(cotangents[-1]))
         return tuple(reversed(cotangents))
 
+    def multiply_out(self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:
+        """Σ_t cotangent_t ⊗ input_t of every layer, flat in the order of θ; both have a leading time axis."""
+        pieces = []
+        for layer, cotangent in enumerate(cotangents):
+            x = inputs[min(layer, len(inputs) - 1)]  # both heads read the last input
+            outer = sum_of_products([c[:, None] for c in cotangent], [v[None] for v in x])
+            pieces.append(outer.reshape(-1, *outer.shape[2:]))
+            if self.biases:
+                pieces.append(sum(cotangent[1:], cotangent[0]))
+        return jnp.concatenate(pieces)
+
     def _seen(self, observation: jax.Array) -> jax.Array:
         if self.bounds is None:
             return observation
@@ -134,6 +146,38 @@ class ActorCritic:
                 pieces.append(jnp.zeros((out,)))
         theta = jnp.concatenate(pieces)
         return self.scale_outputs(theta, jnp.asarray(FLAT)) if how == "flat" else theta
+
+
+class Policy(Protocol):
+    """What plays compiled: `ActorCritic`, or a policy of one's own (`own.py`)."""
+
+    @property
+    def dim(self) -> int:
+        """d, the length of θ."""
+
+    @property
+    def actions(self) -> Actions:
+        """What its outputs mean."""
+
+    def unflatten(self, theta: jax.Array) -> Any:
+        """θ (d, *batch) as `apply` wants it."""
+
+    def apply(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Outputs (outputs, *batch) and values (*batch) at observations (features, *batch)."""
+
+    def forward(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+        """`apply`, and what `backward` needs."""
+
+    def backward(
+        self, params: Any, inputs: tuple[jax.Array, ...], to_outputs: jax.Array, to_value: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """What each step adds to the gradient, not yet multiplied out, given the cotangents of outputs and value."""
+
+    def multiply_out(self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:
+        """The gradient (d, *batch) of a chunk of steps: both have a leading time axis."""
+
+    def init(self, key: jax.Array, how: str = ...) -> jax.Array:
+        """θ_0."""
 
 
 def _affine(layer: Layer, x: jax.Array) -> jax.Array:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.policies import evolution, streaming
-from pgc.policies.actor_critic import ActorCritic, Params
+from pgc.policies.actor_critic import Policy
 from pgc.policies.loss import Episode, LossOptions, bootstrap_value, fit_features, fit_returns, gradient
 from pgc.policies.subspace import lift, project
 
@@ -46,7 +46,7 @@ class End(NamedTuple):
 class PolicyGradient:
     """Wᵀ g, g the gradient of the paper's loss (`loss.py`; while playing, `streaming.py`)."""
 
-    policy: ActorCritic
+    policy: Policy
     loss: LossOptions
     world: World
 
@@ -68,7 +68,7 @@ class PolicyGradient:
         """Before the first episode is finished."""
         return streaming.finish(self.start(batch), jnp.zeros(batch, jnp.int32), jnp.zeros(batch), self.loss)
 
-    def note(self, params: Params, step: Step) -> streaming.Tape:
+    def note(self, params: Any, step: Step) -> streaming.Tape:
         """What is kept of a step until its chunk is played."""
         f = fit_features(self.loss, step.observation, step.t, self.world) if self.loss.fits else None
         return streaming.tape(self.policy, params, step.inputs, step.outputs, step.value, step.action, f, self.loss)
@@ -94,7 +94,7 @@ class PolicyGradient:
 class Evolution:
     """Which way was better among policies that were tried near θ, each greedily for one episode (`evolution.py`)."""
 
-    policy: ActorCritic
+    policy: Policy
     loss: LossOptions
     world: World
     spread: float
@@ -120,7 +120,7 @@ class Evolution:
         """Before the first episode is finished."""
         return evolution.finish(self.start(batch), jnp.zeros((self.dim, *batch)))
 
-    def note(self, params: Params, step: Step) -> jax.Array:
+    def note(self, params: Any, step: Step) -> jax.Array:
         """What is kept of a step until its chunk is played."""
         return fit_features(self.loss, step.observation, step.t, self.world)
 

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.policies import baseline
-from pgc.policies.actor_critic import ActorCritic
+from pgc.policies.actor_critic import Policy
 
 if TYPE_CHECKING:
     from pgc.worlds import World
@@ -102,7 +102,7 @@ def returns(rewards: jax.Array, length: jax.Array, last_value: jax.Array, discou
     return out
 
 
-def episode_loss(theta: jax.Array, episode: Episode, targets: jax.Array, policy: ActorCritic, options: LossOptions) -> jax.Array:
+def episode_loss(theta: jax.Array, episode: Episode, targets: jax.Array, policy: Policy, options: LossOptions) -> jax.Array:
     """L̂_n for one episode and given targets (constants)."""
     observations = episode.observations[:, :-1]
     params = policy.unflatten(jnp.broadcast_to(theta[:, None], (policy.dim, observations.shape[1])))
@@ -122,7 +122,7 @@ def episode_loss(theta: jax.Array, episode: Episode, targets: jax.Array, policy:
     return total / episode.length if options.reduction == "mean" else total
 
 
-def episode_returns(theta: jax.Array, episode: Episode, policy: ActorCritic, options: LossOptions, threshold: float) -> jax.Array:
+def episode_returns(theta: jax.Array, episode: Episode, policy: Policy, options: LossOptions, threshold: float) -> jax.Array:
     """R_t of an episode under the chosen reward shape and bootstrap."""
     t = jnp.arange(episode.rewards.shape[0])
     happened = t < episode.length
@@ -146,7 +146,7 @@ def fitted(options: LossOptions, gram: jax.Array, cross: jax.Array) -> jax.Array
 
 
 def fit_returns(
-    theta: jax.Array, episodes: Sequence[Episode], policy: ActorCritic, options: LossOptions, world: World
+    theta: jax.Array, episodes: Sequence[Episode], policy: Policy, options: LossOptions, world: World
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """R_0 (e,), f(s_0) (k, e), and the coefficients β of the agent's fit to all its steps. Nothing stands for V(s_T)."""
     options = replace(options, bootstrap="zero")
@@ -167,7 +167,7 @@ def _with_features(
     return stacked, f, happened
 
 
-def gradient(theta: jax.Array, episodes: Sequence[Episode], policy: ActorCritic, options: LossOptions, world: World) -> jax.Array:
+def gradient(theta: jax.Array, episodes: Sequence[Episode], policy: Policy, options: LossOptions, world: World) -> jax.Array:
     """g_n = ∂L̂_n/∂θ', the mean over the local episodes of one report.
 
     With `standardize`, returns are centred (and divided by their deviation) over all steps of all these episodes; with a

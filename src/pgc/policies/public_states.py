@@ -29,3 +29,17 @@ def public_states(bounds: Bounds) -> np.ndarray:
     """The same points in the box, (n, m)."""
     low, high = np.asarray(bounds, np.float32).T[:, :, None]
     return np.asarray((low + high) / 2 + (high - low) / 2 * public_points(len(bounds)), np.float32)
+
+
+GRID = 4
+"""A picture is known by its brightness in so many places across and down."""
+
+
+def public_pictures(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures (n, m) of GRID × GRID grey patches, and the brightness of each patch in [−1, 1], (places, m)."""
+    height, width, channels = shape
+    down, across = min(GRID, height), min(GRID, width)
+    places = public_points(down * across)
+    rows, columns = np.arange(height) * down // height, np.arange(width) * across // width
+    grey = places.reshape(down, across, -1)[rows][:, columns]
+    return np.repeat(127.5 * (grey + 1)[:, :, None], channels, axis=2).reshape(height * width * channels, -1), places

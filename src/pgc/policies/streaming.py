@@ -17,13 +17,13 @@ all n outer products at once, so that the d-sized sums are touched once a chunk 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.policies.actor_critic import ActorCritic, Params, sum_of_products
+from pgc.policies.actor_critic import Policy, sum_of_products
 from pgc.policies.loss import STD_FLOOR, LossOptions, fitted
 
 
@@ -85,8 +85,8 @@ def no_sums(batch: tuple[int, ...], features: int) -> ReturnSums:
 
 
 def tape(
-    policy: ActorCritic,
-    params: Params,
+    policy: Policy,
+    params: Any,
     inputs: tuple[jax.Array, ...],
     outputs: jax.Array,
     value: jax.Array,
@@ -103,7 +103,7 @@ def tape(
     return Tape(inputs, features, phi, rest)
 
 
-def advance(policy: ActorCritic, traces: Traces, chunk: Tape, rewards: jax.Array, lived: jax.Array, discount: float) -> Traces:
+def advance(policy: Policy, traces: Traces, chunk: Tape, rewards: jax.Array, lived: jax.Array, discount: float) -> Traces:
     """Add a chunk of n steps: tape, rewards (n, *batch), and which of them happened (the first few of each lane)."""
     n = rewards.shape[0]
     rewards = jnp.where(lived, rewards, 0.0)
@@ -121,7 +121,7 @@ def advance(policy: ActorCritic, traces: Traces, chunk: Tape, rewards: jax.Array
         cotangents = rest if weight is None else [weight[:, None] * c for c in chunk.phi]
         if weight is not None and add_rest:
             cotangents = [c + r for c, r in zip(cotangents, rest, strict=True)]
-        return _outer_products(policy, cotangents, chunk.inputs)
+        return policy.multiply_out(cotangents, chunk.inputs)
 
     eligibility = discount**count * traces.eligibility + multiply_out(fading, False)
     weighted = traces.weighted + returns[0] * traces.eligibility
@@ -158,18 +158,6 @@ def combine(total: Gradients, episodes: int, options: LossOptions) -> jax.Array:
         explained = sum_of_products(list(beta), list(2 * s.total - sum_of_products(list(beta), list(s.gram))))
         deviation = jnp.sqrt(jnp.maximum(s.squares - explained, 0.0) / jnp.maximum(s.gram[0, 0], 1))
     return (residual / jnp.maximum(deviation, STD_FLOOR) + rest) / episodes
-
-
-def _outer_products(policy: ActorCritic, cotangents: list[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:
-    """Σ_t cotangent_t ⊗ input_t of every layer, flat in the order of θ."""
-    pieces = []
-    for layer, cotangent in enumerate(cotangents):
-        x = inputs[min(layer, len(inputs) - 1)]  # both heads read the last input
-        outer = sum_of_products([c[:, None] for c in cotangent], [v[None] for v in x])
-        pieces.append(outer.reshape(-1, *outer.shape[2:]))
-        if policy.biases:
-            pieces.append(sum(cotangent[1:], cotangent[0]))
-    return jnp.concatenate(pieces)
 
 
 def add_steps(s: ReturnSums, features: jax.Array, rewards: jax.Array, lived: jax.Array, discount: float) -> ReturnSums:

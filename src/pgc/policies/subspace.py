@@ -20,9 +20,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.policies.actor_critic import ActorCritic
+from pgc.policies.actor_critic import ActorCritic, Policy
 from pgc.policies.elimination import solve
-from pgc.policies.public_states import Bounds, public_points, public_states
+from pgc.policies.own import OwnPolicy
+from pgc.policies.public_states import Bounds, public_pictures, public_points, public_states
+from pgc.policies.torch_module import TorchPolicy
 
 RIDGE = 1e-3
 
@@ -31,7 +33,7 @@ RIDGE = 1e-3
 class RandomSubspace:
     """Some k directions drawn once, from a public seed: what a subspace is worth that knows nothing of the policy."""
 
-    policy: ActorCritic
+    policy: Policy | TorchPolicy
     size: int
 
     @property
@@ -88,7 +90,51 @@ class FeatureSubspace:
         return features(public_points(len(self.bounds)), self.degree, self.weight)
 
 
-Subspace = RandomSubspace | FeatureSubspace
+@dataclass(frozen=True, kw_only=True)
+class TangentSubspace:
+    """The same for any differentiable policy: the directions of θ that add public features to what matters of its outputs.
+
+    W = Jᵀ (J Jᵀ + m·r·I)⁻¹ S, with J the derivatives of those outputs by θ at m public states and S the features there: the ridge
+    regression of each feature on J, in its dual form, whose cost does not grow with d². What is added is right for small steps
+    only, since the policy need not be linear in anything; W is made anew from each θ.
+    """
+
+    policy: OwnPolicy
+    bounds: Bounds
+    """The public box in which observations usually lie; empty for pictures, whose features are the brightness of a few places."""
+    degree: int = 1
+
+    @property
+    def dim(self) -> int:
+        """Its dimension k: features × what matters of the outputs."""
+        return int(self._public[1].shape[0] * self.policy.actions.contrasts.shape[0])
+
+    def basis(self, theta: jax.Array) -> jax.Array:
+        """W (d, k)."""
+        states, features = (jnp.asarray(part) for part in self._public)
+        contrasts = jnp.asarray(self.policy.actions.contrasts)  # (c, outputs)
+        zero = jnp.zeros(())
+
+        def derivatives(state: jax.Array) -> jax.Array:
+            return jax.vmap(lambda row: self.policy.pull(theta, state, row, zero))(contrasts)  # (c, d)
+
+        j = jax.vmap(derivatives, 1)(states)  # (m, c, d)
+        m, c, d = j.shape
+        j = j.reshape(m * c, d)
+        gram = j @ j.T
+        ridge = jnp.maximum(RIDGE * jnp.trace(gram) / (m * c), 1e-12)
+        wanted = jnp.einsum("fm,ce->mcfe", features, jnp.eye(c)).reshape(m * c, self.dim)
+        return j.T @ solve(gram + ridge * jnp.eye(m * c), wanted)
+
+    @cached_property
+    def _public(self) -> tuple[np.ndarray, np.ndarray]:
+        """States (n, m) and their features (f, m)."""
+        if self.bounds:
+            return public_states(self.bounds), features(public_points(len(self.bounds)), self.degree, 1.0)
+        return public_pictures(self.policy.shape)
+
+
+Subspace = RandomSubspace | FeatureSubspace | TangentSubspace
 
 
 def features(x: np.ndarray, degree: int, weight: float) -> np.ndarray:

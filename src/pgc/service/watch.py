@@ -18,6 +18,7 @@ from pgc.experiments.evaluation import greedy_scores
 from pgc.service import store
 from pgc.service.admission import Verdict
 from pgc.service.model import Model
+from pgc.worlds import CompiledWorld
 
 if TYPE_CHECKING:
     from pgc.service.keeper import Keeper
@@ -67,9 +68,9 @@ def look(keeper: Keeper, model: Model) -> Point:
     training, state, score_bit = model.training, model.state, model.score_bit
     received, _ = keeper.accepted(model.name)
     score = success = margin = None
-    if training is not None:
+    if training is not None and isinstance(training.world, CompiledWorld):  # what plays on the host would take too long here
         theta, psis = np.asarray(state.average, np.float32)[None], [training.world.default_psi]
-        scores = greedy_scores(training.world, training.policy, theta, psis, episodes=EPISODES, seed=0)
+        scores = greedy_scores(training, theta, psis, episodes=EPISODES, seed=0)
         score = float(scores[0, 0])
     if score_bit is not None:
         with keeper.database.reading() as db:

@@ -1,32 +1,78 @@
-"""Private environments: a World is pure reset/step over (key, state, action, ψ); a Population is a distribution over ψ."""
+"""Private environments: a World is what is public of one; a Population is a distribution over its private part ψ."""
+
+from typing import Protocol
 
 from pgc.errors import PgcError
 from pgc.worlds.acrobot import Acrobot
-from pgc.worlds.base import Transition, World
+from pgc.worlds.base import CompiledWorld, Transition, World
 from pgc.worlds.cartpole import CartPole
 from pgc.worlds.mountain_car import MountainCar
 from pgc.worlds.pendulum import Pendulum
 from pgc.worlds.population import Population, Variation
 
-WORLDS: dict[str, type[World]] = {world.name: world for world in (CartPole, Acrobot, MountainCar, Pendulum)}
+WORLDS: dict[str, type[CompiledWorld]] = {world.name: world for world in (CartPole, Acrobot, MountainCar, Pendulum)}
 
 
-def make_world(name: str) -> World:
-    """The world of that name."""
-    if name not in WORLDS:
-        raise PgcError(f"unknown world '{name}'; choose one of: {', '.join(WORLDS)}")
-    return WORLDS[name]()
+class Settings(Protocol):
+    """What of a config decides a world."""
+
+    @property
+    def world(self) -> str: ...
+    @property
+    def max_steps(self) -> int | None: ...
+    @property
+    def threshold(self) -> float | None: ...
+    @property
+    def bounds(self) -> tuple[str, ...] | None: ...
+
+
+def world_of(config: Settings) -> World:
+    """The world that a config names."""
+    return make_world(config.world, max_steps=config.max_steps, threshold=config.threshold, bounds=config.bounds)
+
+
+def make_world(
+    name: str, *, max_steps: int | None = None, threshold: float | None = None, bounds: tuple[str, ...] | None = None
+) -> World:
+    """A built-in world by its name, `gymnasium:ID`, `gymnax:ID`, or MODULE:CLASS of a Gymnasium environment of one's own.
+
+    For the latter: an episode's longest, Θ, and the public box of the observations, where they should not be the usual ones.
+    """
+    if name in WORLDS:
+        if (max_steps, threshold, bounds) != (None, None, None):
+            raise PgcError(f"max_steps, threshold and bounds are for worlds of your own; {name} has its own")
+        return WORLDS[name]()
+    if ":" not in name:
+        kinds = "gymnasium:ID, gymnax:ID, or MODULE:CLASS of a Gymnasium environment of your own"
+        raise PgcError(f"unknown world '{name}'; choose one of: {', '.join(WORLDS)}; {kinds}")
+    if name.startswith("gymnax:"):
+        from pgc.worlds.gymnax_world import gymnax_world  # an extra
+
+        return gymnax_world(name, max_steps, threshold, bounds)
+    from pgc.worlds.host import host_world  # an extra
+
+    return host_world(name, max_steps, threshold, bounds)
+
+
+def compiled(world: World) -> CompiledWorld:
+    """The world as one that plays inside a compiled program."""
+    if not isinstance(world, CompiledWorld):
+        raise PgcError(f"{world.name} plays on the host; this needs a compiled world: {', '.join(WORLDS)}, or gymnax:ID")
+    return world
 
 
 __all__ = [
     "WORLDS",
     "Acrobot",
     "CartPole",
+    "CompiledWorld",
     "MountainCar",
     "Pendulum",
     "Population",
     "Transition",
     "Variation",
     "World",
+    "compiled",
     "make_world",
+    "world_of",
 ]

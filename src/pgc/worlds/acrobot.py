@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.policies.actions import Categorical
-from pgc.worlds.base import Transition, World
+from pgc.worlds.base import CompiledWorld, Transition
 
 
 class AcrobotPsi(NamedTuple):
@@ -36,7 +36,7 @@ class AcrobotState(NamedTuple):
     dot_2: jax.Array
 
 
-class Acrobot(World):
+class Acrobot(CompiledWorld):
     """Swing two links up by a torque of −1, 0 or +1 (actions 0, 1, 2) at the joint between them; −1 a step until it is up."""
 
     name = "acrobot"

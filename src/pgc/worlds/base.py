@@ -1,8 +1,7 @@
-"""What a private environment T(ψ) is: pure `reset` and `step` over (key, state, action, ψ).
+"""What a private environment T(ψ) is. A World is what everyone knows of it; its private part is ψ, one value per agent.
 
-A World is the public part (state space S, actions A, reward R, score threshold Θ). Its private part is ψ, one value per
-agent, which never leaves the agent. Everything is written for *one* environment on scalars; batching is the
-caller's `vmap`.
+A `CompiledWorld` has pure `reset` and `step` over (key, state, action, ψ), written for *one* environment on scalars; batching is
+the caller's `vmap`. A `HostWorld` (`host.py`) makes Gymnasium environments, which play on the host.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 
 from pgc.policies.actions import Actions
+from pgc.policies.public_states import Bounds
 
 State = Any
 """A world's own state: a NamedTuple of scalars."""
@@ -31,27 +31,34 @@ class Transition(NamedTuple):
 
 
 class World(ABC):
-    """A family of Markov decision processes T(ψ), ψ ∈ Ψ, that differ in their dynamics only."""
+    """A family of Markov decision processes T(ψ), ψ ∈ Ψ, that differ in their dynamics only: what is public of it."""
 
-    name: ClassVar[str]
-    observation_dim: ClassVar[int]
-    actions: ClassVar[Actions]
+    name: str
+    observation_dim: int
+    actions: Actions
     """Discrete, or continuous within bounds."""
-    max_steps: ClassVar[int]
+    max_steps: int
     """An episode is cut here if no terminal state was reached."""
-    score_threshold: ClassVar[float]
+    score_threshold: float
     """Θ: an episode with at least this score is a success."""
-    observation_bounds: ClassVar[tuple[tuple[float, float], ...]]
+    observation_bounds: Bounds
     """Public box in which observations usually lie, known before any agent reports, hence free of ε. A value outside is
     legal."""
+    default_psi: Any
+    """The world's usual parameters; its fields are the fields of ψ."""
+    positive: tuple[str, ...] = ()
+    """Fields of ψ that make no sense unless greater than 0."""
+    default_population: tuple[str, ...] = ()
+    """The variations this world is usually trained on, in the notation of `Population.parse`."""
+    image: tuple[int, int, int] | None = None
+    """Height, width and channels, where an observation is a picture."""
+
+
+class CompiledWorld(World):
+    """A world that plays inside a compiled program."""
+
     sketch_box: ClassVar[tuple[float, float, float, float]]
     """What a picture of a state shows: left, right, bottom, top, in the coordinates of `sketch`."""
-    default_psi: ClassVar[Any]
-    """The world's usual parameters; its fields are the fields of ψ."""
-    positive: ClassVar[tuple[str, ...]]
-    """Fields of ψ that make no sense unless greater than 0."""
-    default_population: ClassVar[tuple[str, ...]]
-    """The variations this world is usually trained on, in the notation of `Population.parse`."""
 
     def __eq__(self, other: object) -> bool:
         """Worlds have no state: two of one class are the same, and share what was compiled for them."""

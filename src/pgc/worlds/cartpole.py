@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.policies.actions import Categorical
-from pgc.worlds.base import Transition, World
+from pgc.worlds.base import CompiledWorld, Transition
 
 
 class CartPolePsi(NamedTuple):
@@ -37,7 +37,7 @@ class CartPoleState(NamedTuple):
     angle_dot: jax.Array
 
 
-class CartPole(World):
+class CartPole(CompiledWorld):
     """Keep a pole upright on a cart by pushing left (0) or right (1); the score is the number of steps it stands."""
 
     name = "cartpole"

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.policies.actions import Categorical
-from pgc.worlds.base import Transition, World
+from pgc.worlds.base import CompiledWorld, Transition
 
 
 class MountainCarPsi(NamedTuple):
@@ -28,7 +28,7 @@ class MountainCarState(NamedTuple):
     x_dot: jax.Array
 
 
-class MountainCar(World):
+class MountainCar(CompiledWorld):
     """Drive an underpowered car out of a valley: push left, not at all, or right (0, 1, 2); −1 a step until the goal."""
 
     name = "mountain-car"

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.policies.actions import Gaussian
-from pgc.worlds.base import Transition, World
+from pgc.worlds.base import CompiledWorld, Transition
 
 
 class PendulumPsi(NamedTuple):
@@ -32,7 +32,7 @@ class PendulumState(NamedTuple):
     angle_dot: jax.Array
 
 
-class Pendulum(World):
+class Pendulum(CompiledWorld):
     """Swing a pendulum up and hold it by a torque in [−2, 2], too weak to lift it at once."""
 
     name = "pendulum"

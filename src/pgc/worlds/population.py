@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,13 @@ class Variation:
             low, high = self.values
             return low + (high - low) * uniform
         return jnp.asarray(self.values)[(uniform * len(self.values)).astype(int)]
+
+    def pick(self, uniform: float) -> float:
+        """`at`, in plain numbers."""
+        if self.continuous:
+            low, high = self.values
+            return low + (high - low) * uniform
+        return self.values[int(uniform * len(self.values))]
 
     def grid(self) -> tuple[float, ...]:
         """The values at which a policy is evaluated."""
@@ -66,6 +73,11 @@ class Population:
         uniforms = jax.random.uniform(key, (len(self.variations),))
         drawn = {v.field: v.at(u) for v, u in zip(self.variations, uniforms, strict=True)}
         return jax.tree.map(jnp.asarray, self.base._replace(**drawn))
+
+    def pick(self, uniforms: Iterable[float]) -> Psi:
+        """ψ of one agent, from as many uniform numbers as there are variations, in plain numbers."""
+        drawn = {v.field: v.pick(float(u)) for v, u in zip(self.variations, uniforms, strict=True)}
+        return self.base._replace(**drawn)
 
     def grid(self) -> list[Psi]:
         """Every ψ at which a policy is evaluated: the whole support when it is finite."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from pgc.engines.hands import Hands
 from pgc.errors import Interrupted, PgcError
 from pgc.experiments import sweep
 from pgc.experiments.folder import Folder, new_path
@@ -35,6 +36,8 @@ def frontier(
     out: str | Path | None = None,
     resume: str | Path | None = None,
     progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Folder:
     """Compare mechanisms over ε in one world, and return the folder with the report in it."""
     if resume is not None:
@@ -58,7 +61,7 @@ def frontier(
         folder.make(folder.path, "figures")
         folder.write("config.yaml", yaml.safe_dump(asdict(size), sort_keys=False).encode())
     with folder.locked(), stop_signals() as stop_asked:
-        outcomes = sweep.run(planned, folder, progress=progress, stop_asked=stop_asked)
+        outcomes = sweep.run(planned, folder, progress=progress, stop_asked=stop_asked, hands=Hands(engine, address))
         if outcomes is None:
             raise Interrupted(f"stopped; continue with: pgc frontier --resume {folder.path}")
         _write(folder, size, table.rows(size, {cell.name: cell for cell in planned}, outcomes))

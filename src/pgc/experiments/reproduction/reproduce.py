@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from pgc.engines.hands import Hands
 from pgc.errors import Interrupted, PgcError
 from pgc.experiments import sweep
 from pgc.experiments.folder import Folder, new_path
@@ -73,6 +74,8 @@ def reproduce(
     out: str | Path | None = None,
     resume: str | Path | None = None,
     progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Folder:
     """Run the paper's evaluation (or, with `readings`, its open choices) and return the folder with the report in it."""
     if resume is not None:
@@ -95,7 +98,7 @@ def reproduce(
         folder.make(folder.path, "figures")
         folder.write("config.yaml", yaml.safe_dump(asdict(settings), sort_keys=False).encode())
     with folder.locked(), stop_signals() as stop_asked:
-        outcomes = sweep.run(cells, folder, progress=progress, stop_asked=stop_asked)
+        outcomes = sweep.run(cells, folder, progress=progress, stop_asked=stop_asked, hands=Hands(engine, address))
         if outcomes is None:
             raise Interrupted(f"stopped; continue with: pgc reproduce --resume {folder.path}")
         if settings.readings:

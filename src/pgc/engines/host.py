@@ -1,0 +1,226 @@
+"""The loop for worlds that play on the host: a crew plays, this process aggregates.
+
+W agents are at work at any time, each with the θ of the moment in which it began. Reports are taken *in turn*, in the order in
+which agents began, whoever finishes first: as if each agent submitted in a fixed slot. So a run does not depend on how many
+processes or machines played, nor on which of them was faster or died, and is repeatable to the bit; and all W play at the same
+time. (The compiled engine takes reports in the order of virtual time, which would leave most of a crew waiting for one episode.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pgc.agent import initial_theta
+from pgc.agents_on_host import Asked, Sent, decoded
+from pgc.aggregator import AggregatorState
+from pgc.config import to_yaml
+from pgc.engines.crew import Crew
+from pgc.engines.jobs import Job
+from pgc.engines.simulation import Happened
+from pgc.errors import PgcError
+from pgc.policies import exploration
+from pgc.policies.subspace import lift
+from pgc.problem import Problem
+from pgc.randomness import trial_seed
+
+ROUND_SECONDS = 0.5
+"""Between two looks at what happened."""
+JOB_SECONDS = 0.05
+"""So much work makes one job: more, and workers wait for the last one; less, and they wait for us."""
+AHEAD = 2
+"""Jobs for each worker that are under way: one that it does, one that waits."""
+
+
+@dataclass
+class Begun:
+    """A submission under way, in the order in which agents began."""
+
+    ask: Asked
+    version: int
+
+
+@dataclass
+class Trial:
+    """One trial: what the aggregator knows, and who is at work."""
+
+    state: AggregatorState
+    flight: deque[Begun] = field(default_factory=deque)
+    answers: dict[int, Sent] = field(default_factory=dict)
+    begun: int = 0
+    ticks: list[int] = field(default_factory=list)
+    """Environment steps of each of the W, so far."""
+    window: tuple[int, int] = (0, 0)
+    """Noisy booleans that the stopping rule has seen: how many, and how many were true."""
+    running: bool = True
+
+
+class HostSimulation:
+    """Trials in progress, of one problem, played by a crew. It looks like a `Simulation` from outside."""
+
+    lanes = 1
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        config, self.trials = problem.config, problem.config.trials
+        self._text = to_yaml(config)
+        self._accept = jax.jit(problem.aggregator.accept)
+        self._lift = jax.jit(lift)
+        self._seconds_each = JOB_SECONDS
+        self._asked: deque[Asked] = deque()
+        self._under_way: dict[int, tuple[float, list[Asked]]] = {}
+        self._trials: list[Trial] = []
+        for i in range(self.trials):
+            theta = initial_theta(trial_seed(config.seed, i), problem.training.policy, config.initial)
+            trial = Trial(jax.jit(problem.aggregator.start)(theta), ticks=[0] * config.workers)
+            self._trials.append(trial)
+            self._fill(i)
+
+    @property
+    def running(self) -> bool:
+        """Whether any trial still collects."""
+        return any(trial.running for trial in self._trials)
+
+    @property
+    def collecting(self) -> np.ndarray:
+        """Which trials still collect."""
+        return np.array([trial.running for trial in self._trials])
+
+    def stop(self, trials: Sequence[int]) -> None:
+        """These trials collect no more."""
+        for i in trials:
+            self._trials[i].running = False
+
+    def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
+        """Have the crew play on for a while, and tell what was delivered."""
+        assert crew is not None
+        rows: list[tuple[Any, ...]] = []
+        until = time.monotonic() + ROUND_SECONDS
+        while self.running and time.monotonic() < until:
+            self._hand_out(crew)
+            for ticket, sent in crew.results(ROUND_SECONDS):
+                began, asked = self._under_way.pop(ticket)
+                self._seconds_each += 0.2 * ((time.monotonic() - began) / len(asked) / AHEAD - self._seconds_each)
+                for ask, answer in zip(asked, sent, strict=True):
+                    self._trials[ask.trial].answers[ask.n] = answer
+                for i in sorted({ask.trial for ask in asked}):
+                    rows += self._deliver(i)
+        rows.sort(key=lambda row: (row[0], row[1]))
+        kinds = (np.int32, np.int32, np.float32, np.int32, np.int32, np.int32, bool)
+        columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
+        yield Happened(*(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)))
+
+    def collected(self, name: str) -> np.ndarray:
+        """A field of every trial's aggregator, trials first."""
+        return np.stack([np.asarray(getattr(trial.state, name)) for trial in self._trials])
+
+    def _fill(self, i: int) -> None:
+        """Step 1: hand θ to as many agents as should be at work."""
+        trial, training, config = self._trials[i], self.problem.training, self.problem.config
+        while trial.running and len(trial.flight) < config.workers and trial.begun < config.submissions:
+            worker, index = trial.begun % config.workers, trial.begun // config.workers
+            offer = self.problem.aggregator.offer(trial.state)
+            theta, basis = np.asarray(offer.theta, float), None if offer.basis is None else np.asarray(offer.basis, float)
+            agent = index // training.submissions * config.workers + worker
+            alpha = float(exploration.alpha(trial.state.received, training.alpha_start, training.alpha_decay))
+            ask = Asked(i, trial.begun, agent, theta, basis, alpha)
+            trial.flight.append(Begun(ask, int(trial.state.version)))
+            self._asked.append(ask)
+            trial.begun += 1
+
+    def _hand_out(self, crew: Crew) -> None:
+        """Give the crew enough to do."""
+        free = AHEAD * crew.size - len(self._under_way)
+        while self._asked and free > 0:
+            share = max(1, min(int(JOB_SECONDS / max(self._seconds_each, 1e-6)), -(-len(self._asked) // free)))
+            some = [self._asked.popleft() for _ in range(min(share, len(self._asked)))]
+            some = [ask for ask in some if self._trials[ask.trial].running]
+            if some:
+                self._under_way[crew.submit(Job("play", (self._text, some)))] = time.monotonic(), some
+                free -= 1
+
+    def _deliver(self, i: int) -> list[tuple[Any, ...]]:
+        """Step 4 for the reports whose turn it is; each makes room for another agent."""
+        trial, rows = self._trials[i], []
+        while trial.running and trial.flight and trial.flight[0].ask.n in trial.answers:
+            begun = trial.flight.popleft()
+            sent, ask = trial.answers.pop(begun.ask.n), begun.ask
+            vector = decoded(self.problem.training.mechanism, sent, self.problem.config.seed, ask)
+            report = self._lift(
+                ask.basis if ask.basis is None else jnp.asarray(ask.basis, jnp.float32), jnp.asarray(vector, jnp.float32)
+            )
+            staleness = int(trial.state.version) - begun.version
+            trial.state = self._accept(trial.state, report, jnp.asarray(begun.version, jnp.int32))
+            worker = ask.n % len(trial.ticks)
+            trial.ticks[worker] += sent.ticks
+            rows.append((i, ask.n + 1, sent.score, sent.ticks, staleness, trial.ticks[worker], sent.bit))
+            trial.running = ask.n + 1 < self.problem.config.submissions and not self._enough(trial, sent.bit)
+            self._fill(i)
+        return rows
+
+    def _enough(self, trial: Trial, bit: bool) -> bool:
+        """Whether the noisy booleans of a whole window show, at two standard deviations, that enough succeed."""
+        config, score_bit = self.problem.config, self.problem.training.score_bit
+        if config.stop_rate is None or score_bit is None:
+            return False
+        seen, ones = trial.window[0] + 1, trial.window[1] + bit
+        if seen < config.stop_window:
+            trial.window = seen, ones
+            return False
+        trial.window = 0, 0
+        return float(score_bit.success_rate(ones, seen) - 2 * score_bit.deviation(seen)) > config.stop_rate
+
+    # A checkpoint: what was under way is asked for again, with the θ and the random numbers that it had.
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The whole state, by name."""
+        made = {}
+        for i, trial in enumerate(self._trials):
+            for path, leaf in jax.tree_util.tree_leaves_with_path(trial.state):
+                made[f"{i}{jax.tree_util.keystr(path)}"] = np.asarray(leaf)
+            made[f"{i}:counts"] = np.array([trial.begun, *trial.window, trial.running, *trial.ticks], np.int64)
+            made[f"{i}:flight"] = np.array([[b.ask.n, b.ask.agent, b.version] for b in trial.flight], np.int64).reshape(-1, 3)
+            made[f"{i}:alpha"] = np.array([b.ask.alpha for b in trial.flight], float)
+            for begun in trial.flight:
+                made[f"{i}:theta{begun.version}"] = begun.ask.theta
+                if begun.ask.basis is not None:
+                    made[f"{i}:basis{begun.version}"] = begun.ask.basis
+        return made
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Put back what `arrays` gave."""
+        self._asked.clear()
+        try:
+            for i, trial in enumerate(self._trials):
+                trial.state = jax.tree_util.tree_map_with_path(
+                    lambda path, _, i=i: jnp.asarray(arrays[f"{i}{jax.tree_util.keystr(path)}"]), trial.state
+                )
+                begun, seen, ones, running, *ticks = arrays[f"{i}:counts"].tolist()
+                trial.begun, trial.window, trial.running, trial.ticks = begun, (seen, ones), bool(running), ticks
+                trial.answers.clear()
+                trial.flight = deque(
+                    Begun(
+                        Asked(i, n, agent, arrays[f"{i}:theta{version}"], arrays.get(f"{i}:basis{version}"), float(alpha)),
+                        version,
+                    )
+                    for (n, agent, version), alpha in zip(arrays[f"{i}:flight"].tolist(), arrays[f"{i}:alpha"], strict=True)
+                )
+                self._asked.extend(b.ask for b in trial.flight)
+        except KeyError:
+            raise PgcError("the checkpoint is of another configuration or version of pgc; start a new run") from None
+
+
+def greedy_scores(
+    problem: Problem, crew: Crew, thetas: np.ndarray, psis: Sequence[Any], *, episodes: int, seed: int
+) -> np.ndarray:
+    """Mean scores (policies, ψs) of greedy play on the host, `episodes` each."""
+    text = to_yaml(problem.config)
+    jobs = [Job("scores", (text, theta, tuple(map(float, psi)), episodes, seed)) for theta in thetas for psi in psis]
+    return np.array([scores.mean() for scores in crew.do_all(jobs)]).reshape(len(thetas), len(psis))

@@ -1,0 +1,74 @@
+"""What a worker of a crew can do. Every job is a pure function of its arguments: done again, anywhere, it gives the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pgc.agents_on_host import Asked, HostAgents, Sent
+from pgc.config import from_yaml
+from pgc.device.network import Network
+from pgc.device.recipe import Recipe
+from pgc.engines.program import Program
+from pgc.policies import ActorCritic
+from pgc.policies.host import HostPolicy, JaxOnHost
+from pgc.policies.own import OwnPolicy
+from pgc.policies.torch_module import TorchPolicy
+from pgc.problem import Problem, build
+
+
+class Job(NamedTuple):
+    """The name of a function below, and its arguments: plain values and arrays."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+
+def perform(job: Job) -> Any:
+    """Do it."""
+    return JOBS[job.name](*job.arguments)
+
+
+def play(config: str, asked: Sequence[Asked]) -> list[Sent]:
+    """Steps 2 and 3 of some submissions, in a world that plays on the host."""
+    return agents_of(config).answer(asked)
+
+
+def scores(config: str, theta: np.ndarray, psi: tuple[float, ...], episodes: int, seed: int) -> np.ndarray:
+    """Of greedy episodes of one policy, at one ψ."""
+    agents = agents_of(config)
+    return agents.scores(theta, type(agents.world.default_psi)(*psi), episodes, seed)
+
+
+def advance(config: str, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int) -> tuple[Any, ...]:
+    """Some turns of a block of compiled trials: its state afterwards, and what was delivered, by lane."""
+    return _program(config, state[-1].shape[-1]).advance(numbers, state, turns)
+
+
+JOBS: dict[str, Callable[..., Any]] = {"play": play, "scores": scores, "advance": advance}
+
+
+@lru_cache(64)
+def _program(config: str, lanes: int) -> Program:
+    return Program(build(from_yaml(config)), lanes)
+
+
+@lru_cache(4)
+def agents_of(config: str) -> HostAgents:
+    """The agents of a config."""
+    problem = build(from_yaml(config))
+    return HostAgents.of(problem.training, problem.config.seed, host_policy(problem))
+
+
+def host_policy(problem: Problem) -> HostPolicy:
+    """The policy of a problem, as agents on the host use it."""
+    policy = problem.training.policy
+    if isinstance(policy, ActorCritic):
+        return Network(Recipe.of(problem.training))
+    if isinstance(policy, TorchPolicy):
+        return policy
+    assert isinstance(policy, OwnPolicy)
+    return JaxOnHost(policy)

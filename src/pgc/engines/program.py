@@ -1,0 +1,43 @@
+"""A block of compiled trials as plain arrays, so that any process can play it on and hand it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pgc.engines.embedded import Engine, Record, State, engine_of, in_lanes
+from pgc.problem import Problem
+
+
+class Program:
+    """What is compiled for a problem, at a number of lanes. Its numbers (`tracing.py`) and its state are arguments."""
+
+    def __init__(self, problem: Problem, lanes: int) -> None:
+        engine = in_lanes(engine_of(problem), lanes)
+        self._engine = jax.tree.structure(engine)
+        self._state = jax.tree.structure(
+            jax.eval_shape(engine.start, jnp.zeros((2, lanes), jnp.uint32), jnp.zeros((lanes,), bool))
+        )
+
+    def advance(self, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int) -> tuple[Any, ...]:
+        """Some turns: the state afterwards, and what was delivered (see `delivered`)."""
+        engine: Engine = jax.tree.unflatten(self._engine, [jnp.asarray(leaf) for leaf in numbers])
+        before: State = jax.tree.unflatten(self._state, [jnp.asarray(leaf) for leaf in state])
+        after, records = engine.advance(before, turns)
+        return leaves(after), delivered(jax.device_get(records))
+
+
+def leaves(tree: Any) -> list[np.ndarray]:
+    """Its arrays, on the host."""
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def delivered(records: Record) -> tuple[np.ndarray, ...]:
+    """One entry for each report, by lane and then by arrival: lane, n, score, steps, staleness, tick, bit."""
+    lane, turn = np.nonzero(records.delivered.T)
+    r: Any = records
+    return lane, *(column[turn, lane] for column in (r.n, r.score, r.ticks, r.staleness, r.ends, r.bit))

@@ -1,0 +1,127 @@
+"""A crew on a Ray cluster: `--engine ray`, an existing one (`--address`) or a local one that is started for the run.
+
+Ray restarts and retries nothing here (`max_restarts=0`, `max_task_retries=0`): what is lost with an actor or a node is given to
+another by `Workers`, with the same arguments, so it gives the same bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from typing import Any
+
+from pgc.engines.crew import QUIET, Lost, Workers
+from pgc.engines.jobs import Job
+from pgc.errors import PgcError, require
+
+REACH_SECONDS = 10.0
+"""How long an address may take to answer."""
+LOOK_SECONDS = 5.0
+"""How often nodes that joined are looked for."""
+
+
+class RayCrew(Workers):
+    """Actors, one for each CPU of the cluster, or as many as are asked for."""
+
+    def __init__(self, address: str | None = None, processes: int | None = None) -> None:
+        self._ray = require("ray", "ray")
+        if processes is not None and processes < 1:
+            raise PgcError(f"processes must be at least 1, not {processes}")
+        self._ours = not self._ray.is_initialized()
+        if self._ours:
+            _connect(self._ray, address, processes)
+        self._asked = processes
+        super().__init__(self._wanted())
+        self._remote = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(Hand)
+        self._refs: dict[Any, Any] = {}
+        """What we wait for, and who does it."""
+        for _ in range(self.size):
+            self._start()
+        self._looked = time.monotonic()
+
+    def _wanted(self) -> int:
+        return self._asked or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def _start(self) -> None:
+        """An actor is idle once it has answered: Ray makes it when there is room for it."""
+        actor = self._remote.remote()
+        self._refs[actor.ready.remote()] = actor
+
+    def _send(self, worker: Any, job: Job) -> None:
+        self._refs[worker.perform.remote(job)] = worker
+
+    def _receive(self, seconds: float | None) -> list[tuple[Any, Any]]:
+        ray, made = self._ray, []
+        self._look_for_nodes()
+        done, _ = ray.wait(list(self._refs), timeout=LOOK_SECONDS if seconds is None else seconds, fetch_local=False)
+        for ref in done:
+            worker = self._refs.pop(ref)
+            try:
+                made.append((worker, ray.get(ref)))
+            except ray.exceptions.RayError as error:  # the actor, its node, or an object that was on it
+                made.append((worker, Lost(" ".join(str(error).split())[:120])))
+        if not made and seconds is None:
+            return self._receive(None)
+        return made
+
+    def _look_for_nodes(self) -> None:
+        """A cluster that has grown does more at once."""
+        if self._asked is None and time.monotonic() > self._looked + LOOK_SECONDS:
+            self._looked = time.monotonic()
+            while self.size < self._wanted():
+                self.size += 1
+                self._start()
+
+    def _replace(self, worker: Any) -> None:
+        with contextlib.suppress(Exception):  # it is gone, most likely
+            self._ray.kill(worker)
+        self._start()
+
+    def close(self) -> None:
+        """Let the actors go, and the cluster if it was started for this."""
+        for worker in {*self._refs.values(), *self._idle, *self._busy}:
+            with contextlib.suppress(Exception):
+                self._ray.kill(worker)
+        if self._ours:
+            self._ray.shutdown()
+
+
+class Hand:
+    """One actor."""
+
+    def __init__(self) -> None:
+        os.environ.update(QUIET)
+
+    def ready(self) -> None:
+        """Answers once it is there."""
+
+    def perform(self, job: Job) -> Any:
+        """Do a job."""
+        from pgc.engines.worker import attempt
+
+        return attempt(job)
+
+
+def _connect(ray: Any, address: str | None, processes: int | None) -> None:
+    """To a cluster, or to one of our own on loopback."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
+    environment = {"env_vars": {**QUIET, "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])}}
+    if address is None:
+        ray.init(num_cpus=processes, include_dashboard=False, _node_ip_address="127.0.0.1", runtime_env=environment, **quiet)
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address != "auto":
+        try:
+            socket.create_connection((host, int(port)), REACH_SECONDS).close()
+        except (OSError, ValueError) as error:
+            raise PgcError(
+                f"no Ray cluster answers at {address} ({error}); give --address HOST:PORT of its head, or auto"
+            ) from None
+    try:
+        ray.init(address=address, runtime_env=environment, **quiet)
+    except Exception as error:
+        words = " ".join(str(error).split())[:160]
+        raise PgcError(f"cannot join the Ray cluster at {address} ({words})") from None

@@ -1,0 +1,124 @@
+"""How one Gymnasium environment is made for one ψ: by constructor arguments, or by attributes that were there from the start.
+
+An attribute that is changed after construction leaves stale what the constructor derived from it: CartPole's `total_mass` keeps
+the mass of another pole. So attributes are *pinned while the constructor runs*: whenever it assigns a pinned one, ours is stored,
+and whatever it derives from it comes out right, in any environment.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pgc.errors import PgcError, load, require
+
+Number = int | float
+
+
+@dataclass(frozen=True)
+class Creator:
+    """Makes environments of one kind."""
+
+    name: str
+    make: Callable[..., Any]
+    """The environment's class, or a function that returns one."""
+    arguments: dict[str, Any]
+    """That it is registered with."""
+    spec: Any = None
+    """Gymnasium's, if it is registered."""
+
+    def create(self, changes: dict[str, float], *, render: bool = False) -> Any:
+        """An environment whose ψ differs from the usual in these fields."""
+        accepted = self._accepted
+        usual = self.usual if changes else {}
+        changes = {k: int(v) if isinstance(usual[k], int) and v == int(v) else v for k, v in changes.items()}
+        given = {**self.arguments, **{k: v for k, v in changes.items() if k in accepted}}
+        pins = {k: v for k, v in changes.items() if k not in accepted}
+        if render:
+            given["render_mode"] = "rgb_array"
+
+        def make(**arguments: Any) -> Any:
+            return pinned(self.make, pins, arguments) if pins else self.make(**arguments)
+
+        try:
+            env = self._wrapped(make, given) if self.spec is not None and self.spec.additional_wrappers else make(**given)
+        except PgcError:
+            raise
+        except Exception as error:
+            raise PgcError(f"{self.name} cannot be made with {given | pins} ({_line(error)})") from None
+        for field, value in pins.items():
+            if getattr(env.unwrapped, field, None) != value:
+                raise PgcError(f"{self.name} does not keep {field} = {value:g}; vary one of its constructor's arguments instead")
+        return env
+
+    @property
+    def _accepted(self) -> dict[str, Any]:
+        try:
+            found = inspect.signature(self.make).parameters
+        except (TypeError, ValueError):
+            return {}
+        return {name: p.default for name, p in found.items() if p.default is not p.empty}
+
+    @property
+    def usual(self) -> dict[str, Number]:
+        """Every number that can be varied: arguments of the constructor, and attributes of what it makes."""
+        accepted = {k: self.arguments.get(k, v) for k, v in self._accepted.items()}
+        env = self.create({}).unwrapped
+        attributes = {k: v for kind in reversed(type(env).__mro__) for k, v in vars(kind).items()} | vars(env)
+        close(env)
+        return {k: v for k, v in (attributes | accepted).items() if _is_number(v) and k.isidentifier() and not k.startswith("_")}
+
+    def _wrapped(self, make: Callable[..., Any], given: dict[str, Any]) -> Any:
+        spec = replace(self.spec, entry_point=make, kwargs=given, order_enforce=False, disable_env_checker=True)
+        return require("gymnasium", "gymnasium").make(spec, max_episode_steps=-1)
+
+
+def find(name: str) -> Creator:
+    """By what follows `gymnasium:`, a registered id; or MODULE:CLASS of an environment of one's own."""
+    gymnasium = require("gymnasium", "gymnasium")
+    family, _, of = name.partition(":")
+    if family != "gymnasium":
+        return Creator(name, load(name, "world"), {})
+    try:
+        spec = gymnasium.spec(of)
+        make = spec.entry_point
+        return Creator(
+            name, gymnasium.envs.registration.load_env_creator(make) if isinstance(make, str) else make, spec.kwargs, spec
+        )
+    except Exception as error:  # Gymnasium's own, ImportError of a namespace, and what an environment's module does
+        raise PgcError(f"Gymnasium has no environment '{of}' here ({_line(error)})") from None
+
+
+def pinned(kind: Any, pins: dict[str, Any], arguments: dict[str, Any]) -> Any:
+    """An environment whose constructor saw these attributes in place of its own."""
+    if not isinstance(kind, type):
+        raise PgcError(f"only arguments of {getattr(kind, '__name__', kind)} can be varied, not {', '.join(pins)}")
+
+    def keep(self: Any, name: str, value: Any) -> None:
+        object.__setattr__(self, name, pins.get(name, value))
+
+    of_class = {k: v for k, v in pins.items() if hasattr(kind, k)}
+    env = type(kind.__name__, (kind,), {**of_class, "__setattr__": keep, "__module__": kind.__module__})(**arguments)
+    env.__class__ = kind  # from here on as any other, and as fast
+    for name, value in of_class.items():
+        setattr(env, name, value)
+    return env
+
+
+def close(env: Any) -> None:
+    """Done with it, whatever it says."""
+    try:
+        env.close()
+    except Exception:
+        return
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _line(error: BaseException) -> str:
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words if len(words) <= 160 else words[:157] + "…"
