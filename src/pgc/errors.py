@@ -6,6 +6,8 @@ Each carries one line that says what is wrong and what to do; the command line p
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +27,8 @@ class BudgetSpent(PgcError):
 def load(name: str, what: str) -> Any:
     """The thing of one's own that MODULE:NAME names."""
     module, _, of = name.partition(":")
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())  # as `python -m` would: what lies beside the user is importable
     try:
         return getattr(importlib.import_module(module), of)
     except (ImportError, AttributeError, ValueError) as error:

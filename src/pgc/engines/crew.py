@@ -11,8 +11,8 @@ import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
@@ -49,25 +49,47 @@ class Crew(ABC):
     size: int
     """How many jobs are done at once."""
 
-    @abstractmethod
+    def __init__(self) -> None:
+        self._tickets = 0
+        self._kept: dict[int, Any] = {}
+        """Results that somebody else waits for."""
+
     def submit(self, job: Job) -> int:
         """A ticket for a job."""
+        self._tickets += 1
+        self._take(self._tickets, job)
+        return self._tickets
 
-    @abstractmethod
-    def results(self, seconds: float | None = None) -> list[tuple[int, Any]]:
-        """What was finished, with its ticket: at least one, unless nothing is under way or the time is over."""
-
-    def close(self) -> None:  # noqa: B027 - not every crew has workers
-        """Let the workers go."""
+    def results(self, wanted: Collection[int], seconds: float | None = None) -> list[tuple[int, Any]]:
+        """What was finished of the wanted tickets: at least one, unless the time is over. Each is given once."""
+        while True:
+            found = [(ticket, self._kept.pop(ticket)) for ticket in wanted if ticket in self._kept]
+            if found or not wanted:
+                return found
+            finished = self._finished(seconds)
+            self._kept.update(finished)
+            if not finished and seconds is not None:
+                return []
 
     def do_all(self, jobs: Sequence[Job]) -> list[Any]:
         """Every job's result, in order."""
         places = {self.submit(job): i for i, job in enumerate(jobs)}
         made: list[Any] = [None] * len(jobs)
         while places:
-            for ticket, result in self.results():
+            for ticket, result in self.results(places.keys()):
                 made[places.pop(ticket)] = result
         return made
+
+    @abstractmethod
+    def _take(self, ticket: int, job: Job) -> None:
+        """A new job."""
+
+    @abstractmethod
+    def _finished(self, seconds: float | None) -> list[tuple[int, Any]]:
+        """Results, when there are some, or after so long."""
+
+    def close(self) -> None:  # noqa: B027 - not every crew has workers
+        """Let the workers go."""
 
     def __enter__(self) -> Crew:
         return self
@@ -82,19 +104,13 @@ class Alone(Crew):
     size = 1
 
     def __init__(self) -> None:
+        super().__init__()
         self._waiting: deque[tuple[int, Job]] = deque()
-        self._tickets = 0
 
-    def submit(self, job: Job) -> int:
-        """A ticket for a job."""
-        self._tickets += 1
-        self._waiting.append((self._tickets, job))
-        return self._tickets
+    def _take(self, ticket: int, job: Job) -> None:
+        self._waiting.append((ticket, job))
 
-    def results(self, seconds: float | None = None) -> list[tuple[int, Any]]:
-        """The next job's."""
-        if not self._waiting:
-            return []
+    def _finished(self, seconds: float | None) -> list[tuple[int, Any]]:
         ticket, job = self._waiting.popleft()
         return [(ticket, perform(job))]
 
@@ -103,15 +119,16 @@ class Workers(Crew):
     """What crews of several workers share: who does what, and what becomes of it when one is lost."""
 
     def __init__(self, size: int) -> None:
+        super().__init__()
         self.size = size
+        self.replaced = 0
+        """Workers that were lost, so far."""
         self._jobs: dict[int, Job] = {}
-        self._losses: dict[int, int] = {}
+        """What is not finished, by ticket."""
+        self._losses: Counter[int] = Counter()
         self._waiting: deque[int] = deque()
         self._busy: dict[Any, int] = {}
         self._idle: list[Any] = []
-        self._tickets = 0
-        self.replaced = 0
-        """Workers that were lost, so far."""
 
     @abstractmethod
     def _send(self, worker: Any, job: Job) -> None:
@@ -125,36 +142,31 @@ class Workers(Crew):
     def _replace(self, worker: Any) -> None:
         """A new worker for one that was lost; it is idle once it is there."""
 
-    def submit(self, job: Job) -> int:
-        """A ticket for a job."""
-        self._tickets += 1
-        self._jobs[self._tickets] = job
-        self._waiting.append(self._tickets)
+    def _take(self, ticket: int, job: Job) -> None:
+        self._jobs[ticket] = job
+        self._waiting.append(ticket)
         self._assign()
-        return self._tickets
 
-    def results(self, seconds: float | None = None) -> list[tuple[int, Any]]:
-        """What was finished."""
+    def _finished(self, seconds: float | None) -> list[tuple[int, Any]]:
         done: list[tuple[int, Any]] = []
-        while self._jobs and not done:
-            received = self._receive(seconds)
-            for worker, result in received:
-                ticket = self._busy.pop(worker, None)
-                if isinstance(result, Lost):
-                    self._lose(worker, ticket, result)
-                    continue
-                self._idle.append(worker)
-                if ticket is None:
-                    continue
-                if isinstance(result, Failed):
-                    self._jobs.clear()
-                    self._waiting.clear()
-                    raise RuntimeError(result.words) if result.ours else PgcError(result.words)
-                del self._jobs[ticket]
+        failed = None
+        for worker, result in self._receive(seconds):
+            ticket = self._busy.pop(worker, None)
+            if isinstance(result, Lost):
+                self._lose(worker, ticket, result)
+                continue
+            self._idle.append(worker)
+            if ticket is None or self._jobs.pop(ticket, None) is None:
+                continue  # it was only new, or what it did is not wanted any more
+            if isinstance(result, Failed):
+                failed = result
+            else:
                 done.append((ticket, result))
-            self._assign()
-            if not received:
-                break
+        if failed is not None:
+            self._jobs.clear()
+            self._waiting.clear()
+            raise RuntimeError(failed.words) if failed.ours else PgcError(failed.words)
+        self._assign()
         return done
 
     def _assign(self) -> None:
@@ -165,8 +177,9 @@ class Workers(Crew):
 
     def _lose(self, worker: Any, ticket: int | None, lost: Lost) -> None:
         self.replaced += 1
-        if ticket is not None:
-            self._losses[ticket] = self._losses.get(ticket, 0) + 1
+        if ticket in self._jobs:
+            assert ticket is not None
+            self._losses[ticket] += 1
             if self._losses[ticket] >= MOST_LOSSES:
                 raise PgcError(f"{MOST_LOSSES} workers were lost at the same work ({lost.why}); is there memory enough for it?")
             self._waiting.appendleft(ticket)
@@ -241,14 +254,9 @@ class Processes(Workers):
             self._end(worker)
 
 
-def cores() -> Iterator[int]:
-    """Those that this process may use."""
-    yield from os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-
-
 def local_crew(processes: int | None) -> Crew:
     """As many processes as are asked for, or as there are cores; none for one."""
-    size = len(list(cores())) if processes is None else processes
+    size = len(os.sched_getaffinity(0)) if processes is None else processes
     if size < 1:
         raise PgcError(f"processes must be at least 1, not {size}")
     return Alone() if size == 1 else Processes(size)

@@ -105,7 +105,7 @@ class HostSimulation:
         until = time.monotonic() + ROUND_SECONDS
         while self.running and time.monotonic() < until:
             self._hand_out(crew)
-            for ticket, sent in crew.results(ROUND_SECONDS):
+            for ticket, sent in crew.results(self._under_way.keys(), ROUND_SECONDS):
                 began, asked = self._under_way.pop(ticket)
                 self._seconds_each += 0.2 * ((time.monotonic() - began) / len(asked) / AHEAD - self._seconds_each)
                 for ask, answer in zip(asked, sent, strict=True):

@@ -189,7 +189,7 @@ def _have_played(simulations: Sequence[Simulation], crew: Crew) -> Iterator[tupl
             arguments = (s.config, leaves(block.engine), leaves(block.state), s.turns)
             jobs[crew.submit(Job("advance", arguments))] = i, j
     while jobs:
-        for ticket, (state, happened) in crew.results():
+        for ticket, (state, happened) in crew.results(jobs.keys()):
             i, j = jobs.pop(ticket)
             block = simulations[i]._blocks[j]
             home = jax.tree.unflatten(jax.tree.structure(block.state), [jnp.asarray(leaf) for leaf in state])

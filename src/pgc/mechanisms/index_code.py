@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pgc.errors import PgcError, require
+from pgc.mechanisms import hadamard_code
 from pgc.mechanisms.base import Array, Mechanism
 from pgc.mechanisms.randomized_response import WORD
 from pgc.mechanisms.sphere import (
@@ -28,6 +29,8 @@ from pgc.mechanisms.sphere import (
 )  # fmt: skip
 
 QUANTILES = 512
+LARGEST_DENSE = 2**24
+"""Numbers of a code that is made whole: 16 MiB of public bytes."""
 NORMAL_BYTES = tuple(round(4096 * NormalDist().inv_cdf((b + 0.5) / 256)) for b in range(256))
 """4096·Φ⁻¹((b + ½)/256), rounded: a byte as a nearly normal number. A code's directions are uniform to a part in a thousand."""
 
@@ -131,9 +134,14 @@ class IndexCode(OnSphere):
         return 2
 
     @property
+    def dense(self) -> bool:
+        """Whether the code is small enough to be made whole; else no more than one vector of it is (`hadamard_code.py`)."""
+        return self.code_size * self.dim <= LARGEST_DENSE
+
+    @property
     def public_words(self) -> int:
-        """A byte for each number of the code."""
-        return -(-self.code_size * self.dim // 4)
+        """A byte for each number of the code; a few bits for each dimension, where it is not made whole."""
+        return -(-self.code_size * self.dim // 4) if self.dense else hadamard_code.words(self.dim, self.code_size)
 
     def code(self, public: Array, which: Any = slice(None)) -> Array:
         """Z (M, d), or one row of it, not yet of length 1."""
@@ -144,8 +152,11 @@ class IndexCode(OnSphere):
     def prepare(self, gradient: Array, public: Array) -> Array:
         """Which numbers are in S: exactly k, the nearest to u, ties by number. Without a direction, the first k: any will do."""
         xp = gradient.__array_namespace__()
-        z = self.code(public)  # never zero: NORMAL_BYTES has no zero
-        near = xp.matmul(z, xp.astype(scaled(gradient), xp.float32)) / xp.sqrt(xp.vecdot(z, z))
+        if self.dense:
+            z = self.code(public)  # never zero: NORMAL_BYTES has no zero
+            near = xp.matmul(z, xp.astype(scaled(gradient), xp.float32)) / xp.sqrt(xp.vecdot(z, z))
+        else:
+            near = hadamard_code.products(scaled(gradient), public, self.dim, self.code_size)
         order = xp.argsort(-near, stable=True)
         return xp.argsort(order) < xp.asarray(self.members, dtype=xp.uint32)
 
@@ -161,7 +172,7 @@ class IndexCode(OnSphere):
     def decode(self, code: Array, public: Array) -> Array:
         """Z_j/m."""
         xp = public.__array_namespace__()
-        z = self.code(public, code)
+        z = self.code(public, code) if self.dense else hadamard_code.vector(code, public, self.dim, self.code_size)
         return self.size / xp.sqrt(xp.sum(z**2)) * z
 
     @property

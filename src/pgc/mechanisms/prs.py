@@ -118,22 +118,26 @@ class ProjectedRandomSign(Mechanism):
 
     def projection(self, public: Array, dtype: object) -> Array:
         """M ∈ R^{d̂×d}: −√3, 0, +√3 with probabilities 1/6, 2/3, 1/6 (eq. randomMatrix)."""
-        xp = public.__array_namespace__()
-        sixth = WORD // 6
-        signs = xp.astype(public >= np.uint32(WORD - sixth), dtype) - xp.astype(public < np.uint32(sixth), dtype)
-        return xp.reshape(signs, (self.reduced_dim, self.dim)) * 3**0.5
+        return public.__array_namespace__().reshape(_entries(public, dtype), (self.reduced_dim, self.dim))
 
     def prepare(self, gradient: Array, public: Array) -> Array:
         """One integer threshold in [t, 2³² − t] per bit (eqs. clip_prs, bitflip)."""
         xp = gradient.__array_namespace__()
         bounded = clip_elements(gradient, HUGE)
-        u = clip_elements(xp.sum(self.projection(public, gradient.dtype) * bounded, axis=1), self.clip)
+        u = clip_elements(self._projected(bounded, public), self.clip)
         lowest, highest = (xp.asarray(t, dtype=xp.uint32) for t in (self.lowest_threshold, self.highest_threshold))
         span = xp.astype(highest - lowest, u.dtype)
         # In float arithmetic 2³² itself can be reached, so stay below before converting; the ends are set exactly.
         inside = xp.minimum((u / self.clip + 1) / 2 * span, 0.9999999 * span)
         threshold = lowest + xp.astype(inside, xp.uint32)
         return xp.where(u >= self.clip, highest, xp.minimum(threshold, highest))
+
+    def _projected(self, bounded: Array, public: Array) -> Array:
+        """M g, without M whole where it would be large (a compiler makes none either)."""
+        xp = bounded.__array_namespace__()
+        if not isinstance(public, np.ndarray):
+            return xp.sum(self.projection(public, bounded.dtype) * bounded, axis=1)
+        return np.stack([np.sum(_entries(words, bounded.dtype) * bounded) for words in public.reshape(-1, self.dim)])
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
         """d̂ bits."""
@@ -143,5 +147,17 @@ class ProjectedRandomSign(Mechanism):
         """Mᵀ ũ."""
         xp = public.__array_namespace__()
         u = xp.where(code, self.size, -self.size)
-        m = self.projection(public, u.dtype)
-        return xp.sum(m * u[:, None], axis=0)
+        if not isinstance(public, np.ndarray):
+            return xp.sum(self.projection(public, u.dtype) * u[:, None], axis=0)
+        total = np.zeros(self.dim)
+        for sign, words in zip(u, public.reshape(-1, self.dim), strict=True):
+            total += sign * _entries(words, u.dtype)
+        return total
+
+
+def _entries(words: Array, dtype: object) -> Array:
+    """Entries of M, one for each word."""
+    xp = words.__array_namespace__()
+    sixth = WORD // 6
+    signs = xp.astype(words >= np.uint32(WORD - sixth), dtype) - xp.astype(words < np.uint32(sixth), dtype)
+    return signs * 3**0.5

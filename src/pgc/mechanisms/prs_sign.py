@@ -51,7 +51,7 @@ class ProjectedSign(ProjectedRandomSign):
     def prepare(self, gradient: Array, public: Array) -> Array:
         """One of three thresholds per bit: the highest, the lowest, or half of all words where the gradient is on no side."""
         xp = gradient.__array_namespace__()
-        side = xp.sum(self.projection(public, gradient.dtype) * scaled(gradient), axis=1)
+        side = self._projected(scaled(gradient), public)
         highest, lowest, half = (
             xp.asarray(t, dtype=xp.uint32) for t in (self.highest_threshold, self.lowest_threshold, WORD // 2)
         )

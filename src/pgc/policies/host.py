@@ -12,9 +12,7 @@ import numpy as np
 
 from pgc.device.network import Passed
 from pgc.policies.own import OwnPolicy
-
-WIDTH = 64
-"""Rows of a compiled call: always as many, so that a row does not depend on how many others there are."""
+from pgc.policies.torch_module import WIDTH
 
 
 class HostPolicy(Protocol):

@@ -15,6 +15,9 @@ from pgc.errors import PgcError, require
 from pgc.policies.actions import Actions
 from pgc.policies.public_states import Bounds
 
+WIDTH = 64
+"""Rows of a call: always as many, so that a row does not depend on how many others there are."""
+
 
 @dataclass(frozen=True, eq=False)
 class OwnTorch:
@@ -100,8 +103,14 @@ class TorchPolicy:
         return [stack[row] for row in rows]
 
     def each(self, stack: list[np.ndarray], observations: np.ndarray) -> np.ndarray:
-        """Outputs of each θ at its own observation: one call a row, so that a row does not depend on the others, to the bit."""
-        return np.concatenate([self.forward(theta, row[None]).outputs for theta, row in zip(stack, observations, strict=True)])
+        """Outputs of each θ at its own observation: one call for each θ, of always as many rows (see `host.WIDTH`)."""
+        made = np.empty((len(stack), self.actions.outputs))
+        for theta in {id(theta): theta for theta in stack}.values():
+            rows = [row for row, other in enumerate(stack) if other is theta]
+            filled = np.zeros((-(-len(rows) // WIDTH) * WIDTH, observations.shape[1]))
+            filled[: len(rows)] = observations[rows]
+            made[rows] = self.forward(theta, filled).outputs[: len(rows)]
+        return made
 
     @property
     def _torch(self) -> Any:
