@@ -116,11 +116,13 @@ class HostAgents:
             dim = training.mechanism.dim
             xi = tried(self._rng(ask, Stream.RESET), dim, training.episodes) if evolve else np.zeros((0, training.episodes))
             psi = self._psi(ask)
+            seeds = np.random.SeedSequence(self._address(ask, Stream.WORLD)).generate_state(training.episodes_played).tolist()
             for e in range(training.episodes):
                 theta = ask.theta + recipe.spread * lift(ask.basis, xi[:, e]) if evolve else ask.theta
-                orders.append(self._order(ask, e, theta, psi, ask.alpha, greedy))
+                rng = None if greedy and ask.alpha == 0 else self._rng(ask, Stream.PLAY, e)
+                orders.append(Order(theta, psi, seeds[e], rng, ask.alpha, greedy))
             if training.score == "greedy":
-                orders.append(self._order(ask, training.episodes, ask.theta, psi, 0.0, True))
+                orders.append(Order(ask.theta, psi, seeds[-1], None, 0.0, True))
             tries.append(xi)
         episodes = self.play(orders)
         each = training.episodes_played
@@ -143,7 +145,11 @@ class HostAgents:
         played: list[Any] = [None] * len(orders)
         while lanes:
             observations = np.stack([lane.seen[-1] for lane in lanes])
-            actions = self._act(lanes, self.network.each(stack, observations))
+            outputs = self.network.each(stack, observations)
+            if not np.isfinite(outputs).all():
+                what = "an observation that is" if not np.isfinite(observations).all() else "what makes the policy's outputs"
+                raise EnvironmentFailed(f"{self.world.name} returned {what} not finite")
+            actions = self._act(lanes, outputs)
             over = [lane for lane, action in zip(lanes, actions, strict=True) if self._step(lane, action, played)]
             if not over:
                 continue
@@ -164,8 +170,6 @@ class HostAgents:
     def _act(self, lanes: Sequence[Lane], outputs: np.ndarray) -> Any:
         """An action for each lane, in the world's units."""
         actions = self.world.actions
-        if not np.isfinite(outputs).all():
-            raise EnvironmentFailed(f"the policy's outputs in {self.world.name} are not finite; is an observation huge?")
         if hasattr(actions, "count"):
             chosen = outputs.argmax(axis=1)
             drawn = [row for row, lane in enumerate(lanes) if lane.order.rng is not None]
@@ -239,10 +243,6 @@ class HostAgents:
             bit = bool(training.score_bit.draw(np.asarray(score >= recipe.score_threshold), word[0]))
         return Sent(np.asarray(code), bit, score, sum(len(e.rewards) for e in episodes))
 
-    def _order(self, ask: Asked, e: int, theta: np.ndarray, psi: Any, alpha: float, greedy: bool) -> Order:
-        rng = None if greedy and alpha == 0 else self._rng(ask, Stream.PLAY, e)
-        return Order(theta, psi, int(self._rng(ask, Stream.WORLD, e).integers(2**31)), rng, alpha, greedy)
-
     def _psi(self, ask: Asked) -> Any:
         """Of the agent: the same over all its submissions."""
         population = self.training.population
@@ -251,7 +251,10 @@ class HostAgents:
         )
 
     def _rng(self, ask: Asked, stream: Stream, position: int = 0) -> np.random.Generator:
-        return np.random.default_rng([self.seed, ask.trial, ask.n, stream, position])
+        return np.random.default_rng(self._address(ask, stream, position))
+
+    def _address(self, ask: Asked, stream: Stream, position: int = 0) -> list[int]:
+        return [self.seed, ask.trial, ask.n, stream, position]
 
 
 def public_seed(seed: int, ask: Asked) -> bytes:

@@ -102,10 +102,16 @@ class HostSimulation:
         """Have the crew play on for a while, and tell what was delivered."""
         assert crew is not None
         rows: list[tuple[Any, ...]] = []
+        failed: PgcError | None = None
         until = time.monotonic() + ROUND_SECONDS
         while self.running and time.monotonic() < until:
             self._hand_out(crew)
-            for ticket, sent in crew.results(self._under_way.keys(), ROUND_SECONDS):
+            try:
+                finished = crew.results(self._under_way.keys(), ROUND_SECONDS)
+            except PgcError as error:
+                failed = error
+                break
+            for ticket, sent in finished:
                 began, asked = self._under_way.pop(ticket)
                 self._seconds_each += 0.2 * ((time.monotonic() - began) / len(asked) / AHEAD - self._seconds_each)
                 for ask, answer in zip(asked, sent, strict=True):
@@ -116,6 +122,8 @@ class HostSimulation:
         kinds = (np.int32, np.int32, np.float32, np.int32, np.int32, np.int32, bool)
         columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
         yield Happened(*(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)))
+        if failed is not None:  # what came before it counts
+            raise failed
 
     def collected(self, name: str) -> np.ndarray:
         """A field of every trial's aggregator, trials first."""
@@ -200,7 +208,8 @@ class HostSimulation:
         try:
             for i, trial in enumerate(self._trials):
                 trial.state = jax.tree_util.tree_map_with_path(
-                    lambda path, _, i=i: jnp.asarray(arrays[f"{i}{jax.tree_util.keystr(path)}"]), trial.state
+                    lambda path, leaf, i=i: jnp.asarray(arrays[f"{i}{jax.tree_util.keystr(path)}"]).reshape(leaf.shape),
+                    trial.state,
                 )
                 begun, seen, ones, running, *ticks = arrays[f"{i}:counts"].tolist()
                 trial.begun, trial.window, trial.running, trial.ticks = begun, (seen, ones), bool(running), ticks

@@ -1,0 +1,246 @@
+"""The loop on the host: the same bits whoever plays, whatever dies, and wherever it is continued; and it learns."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pgc
+from pgc.agent import initial_theta
+from pgc.agents_on_host import Asked, HostAgents, decoded
+from pgc.cli import main
+from pgc.config import configure, to_yaml
+from pgc.engines.crew import Alone, Processes
+from pgc.engines.host import HostSimulation
+from pgc.engines.jobs import Job, host_policy
+from pgc.errors import PgcError
+from pgc.policies import exploration
+from pgc.policies.subspace import lift
+from pgc.problem import build
+from pgc.randomness import trial_seed
+from tests.test_cli import refused
+
+HERE = "tests.worlds.environments:"
+SMALL = dict(world=HERE + "Walk", max_steps=30, submissions=40, workers=5, trials=2, eval_episodes=4, population=("mass=1,2,3",))
+
+
+def problem(**settings):
+    return build(configure(**{**SMALL, **settings}))
+
+
+def run(made, crew):
+    simulation = HostSimulation(made)
+    rows = []
+    while simulation.running:
+        rows += [np.stack([c.astype(float) for c in h]) for h in simulation.advance(crew)]
+    return simulation, _by_trial(np.concatenate(rows, axis=1))
+
+
+def _by_trial(rows):
+    return rows[:, np.lexsort((rows[1], rows[0]))]
+
+
+def oracle(made):
+    """The loop in plain Python: one agent at a time, reports in the order in which agents began."""
+    config, training, aggregator = made.config, made.training, made.aggregator
+    them = HostAgents.of(training, config.seed, host_policy(made))
+    thetas, rows = [], []
+    for trial in range(config.trials):
+        accept = jax.jit(aggregator.accept)
+        state = jax.jit(aggregator.start)(initial_theta(trial_seed(config.seed, trial), training.policy, config.initial))
+        at_work: deque = deque()
+        begun = 0
+        while int(state.received) < config.submissions:
+            while len(at_work) < config.workers and begun < config.submissions:
+                agent = begun // config.workers // training.submissions * config.workers + begun % config.workers
+                alpha = float(exploration.alpha(state.received, training.alpha_start, training.alpha_decay))
+                basis = None if state.basis is None else np.asarray(state.basis, float)
+                ask = Asked(trial, begun, agent, np.asarray(state.theta, float), basis, alpha)
+                at_work.append((ask, them.answer([ask])[0], state.version))
+                begun += 1
+            ask, sent, version = at_work.popleft()
+            report = jnp.asarray(decoded(training.mechanism, sent, config.seed, ask), jnp.float32)
+            basis = None if ask.basis is None else jnp.asarray(ask.basis, jnp.float32)
+            rows.append((trial, ask.n + 1, np.float32(sent.score), sent.ticks, int(state.version - version), sent.bit))
+            state = accept(state, jax.jit(lift)(basis, report), version)
+        thetas.append(np.asarray(state.theta))
+    return np.stack(thetas), np.array(rows, float).T
+
+
+CASES = {
+    "the default": {},
+    "a policy gradient with everything": dict(
+        estimator="policy-gradient", subspace="full", mechanism="prs", epsilon=5.0, local_episodes=3, alpha_start=0.5,
+        score="training", score_epsilon=1.0, submissions_per_agent=2, buffer_size=3, max_staleness=1,
+        optimizer="adam", baseline="critic",
+    ),
+    "continuous actions, a float mechanism": dict(world=HERE + "Steered", population=(), mechanism="privunit", action="sampled",
+                                                  estimator="policy-gradient", local_episodes=4),
+    "categories, no privacy": dict(world=HERE + "Corridor", population=(), epsilon=np.inf),
+    "a control": dict(control=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_engine_is_its_oracle(case):
+    made = problem(**{"trials": 1, "submissions": 25, **CASES[case]})
+    thetas, rows = oracle(made)
+    simulation, seen = run(made, Alone())
+    np.testing.assert_array_equal(seen[[0, 1, 2, 3, 4, 6]], rows)
+    np.testing.assert_array_equal(simulation.collected("theta"), thetas)
+
+
+def test_an_answer_does_not_depend_on_what_is_asked_beside_it():
+    made = problem(local_episodes=3, estimator="policy-gradient", alpha_start=0.5)
+    theta = np.asarray(made.training.policy.init(jax.random.key(0), "flat"), float)
+    basis = np.asarray(made.aggregator.subspace.basis(jnp.asarray(theta, jnp.float32)), float)
+    asks = [Asked(i % 3, i, i, theta + 0.01 * i, basis, 0.3) for i in range(40)]
+
+    def answers(size):
+        them = HostAgents.of(made.training, 0, host_policy(made))
+        return [sent for at in range(0, 40, size) for sent in them.answer(asks[at : at + size])]
+
+    for one, together in zip(answers(1), answers(40), strict=True):
+        np.testing.assert_array_equal(one.code, together.code)
+        assert one[1:] == together[1:]
+
+
+def test_processes_play_what_one_plays_and_a_lost_one_changes_nothing(tmp_path, monkeypatch):
+    die = tmp_path / "die"
+    monkeypatch.setenv("PGC_TEST_DIE", str(die))
+    made = problem(world=HERE + "Dies", submissions=60)
+    alone, rows = run(made, Alone())
+    die.touch()
+    with Processes(2) as crew:
+        crowd, others = run(made, crew)
+        assert crew.replaced == 1 and not die.exists()
+    np.testing.assert_array_equal(crowd.collected("theta"), alone.collected("theta"))
+    np.testing.assert_array_equal(others, rows)
+
+
+def test_work_that_every_worker_dies_of_is_given_up():
+    made = problem(world=HERE + "AlwaysDies", bounds=("0=-1:1", "1=-1:1"))
+    with Processes(2) as crew, pytest.raises(PgcError, match="3 workers were lost at the same work"):
+        run(made, crew)
+
+
+def test_a_simulation_continues_from_its_arrays():
+    made = problem(submissions=60, score_epsilon=0.2, stop_rate=0.99)
+    whole, _ = run(made, Alone())
+    first, crew = HostSimulation(made), Alone()
+    while first.collected("received").sum() < 30:
+        first._hand_out(crew)
+        [(ticket, sent)] = crew.results(first._under_way.keys())
+        _, asked = first._under_way.pop(ticket)
+        for ask, answer in zip(asked, sent, strict=True):
+            first._trials[ask.trial].answers[ask.n] = answer
+            first._deliver(ask.trial)
+    second = HostSimulation(made)
+    second.restore(first.arrays())
+    while second.running:
+        list(second.advance(Alone()))
+    np.testing.assert_array_equal(second.collected("theta"), whole.collected("theta"))
+    with pytest.raises(PgcError, match="another configuration"):
+        HostSimulation(problem(workers=6)).restore({})
+
+
+def test_an_agent_stays_in_its_world():
+    """T = 3 submissions of one agent have one ψ; another agent's may differ."""
+    made = problem(submissions_per_agent=3, epsilon=3.0)
+    them = HostAgents.of(made.training, 0, host_policy(made))
+    asks = [Asked(0, n, n // 5 // 3 * 5 + n % 5, np.zeros(1), None, 0.0) for n in range(60)]
+    by_agent = {}
+    for ask in asks:
+        by_agent.setdefault(ask.agent, set()).add(them._psi(ask))
+    assert all(len(psis) == 1 for psis in by_agent.values()) and len(by_agent) == 20
+    assert len({psi for psis in by_agent.values() for psi in psis}) == 3
+
+
+def test_gymnasium_cartpole_is_learnt_under_privacy(tmp_path):
+    """ε = 1, 250 reports: much longer than where it began, and than pure noise."""
+    settings = dict(world="gymnasium:CartPole-v1", max_steps=200, threshold=195.0, submissions=250, eval_episodes=20)
+    learnt = pgc.train(out=tmp_path / "learnt", **settings).summary
+    control = pgc.train(out=tmp_path / "control", control=True, **settings).summary
+    assert learnt["averaged_score_mean"] > 120 > 80 > control["averaged_score_mean"]
+    statement = json.loads((tmp_path / "learnt" / "privacy.json").read_text())
+    assert statement["epsilon"] == 1.0 and statement["honest"]
+
+
+def test_pictures_are_played_by_a_convolutional_policy():
+    made = problem(world=HERE + "Catch", population=(), trials=1, submissions=12, epsilon=5.0)
+    assert made.config.policy == "convolutional" and made.config.subspace == "linear"
+    assert made.training.mechanism.dim == 16 * 2  # places × what matters of three outputs
+    simulation, rows = run(made, Alone())
+    assert rows.shape[1] == 12 and np.isfinite(simulation.collected("theta")).all()
+    with pytest.raises(PgcError, match="use --policy convolutional"):
+        problem(world=HERE + "Catch", population=(), policy="actor-critic")
+
+
+def test_the_commands(tmp_path, capsys):
+    """Train, evaluate with a film, compare, and frontier, on a world of one's own."""
+    one = tmp_path / "one"
+    given = ["--world", HERE + "Walk", "--max-steps", "30", "--threshold", "25", "--submissions", "30", "--eval-episodes", "3"]
+    assert main(["train", *given, "--population", "mass=1,2", "--processes", "1", "--out", str(one)]) == 0
+    assert main(["evaluate", str(one), "--gif", "--episodes", "3"]) == 0
+    assert (one / "episode.gif").read_bytes()[:3] == b"GIF"
+    assert {"mass=1", "mass=2"} <= set(json.loads((one / "evaluation.json").read_text())["scores"])
+    assert main(["compare", str(one), "--out", str(tmp_path / "compared")]) == 0
+    capsys.readouterr()
+    assert "for worlds that play on the host" in refused(capsys, "train", "--processes", "2")
+    assert "give --engine ray" in refused(capsys, "train", "--address", "127.0.0.1:1")
+
+
+def test_what_fails_keeps_what_was_done(tmp_path, capsys):
+    path = tmp_path / "run"
+    given = ["--world", HERE + "Raises", "--bounds", "0=-1:1", "1=-1:1", "--max-steps", "30", "--submissions", "500"]
+    said = refused(capsys, "train", *given, "--processes", "1", "--out", path)
+    assert "the motor is hot in step" in said and f"pgc train --resume {path}" in said
+    assert (path / "checkpoint.safetensors").exists() and list((path / "metrics").glob("*.parquet"))
+
+
+def test_a_killed_run_is_resumed_to_the_same_result(tmp_path):
+    """SIGKILL of the driver, with workers at work; then --resume, with another number of them."""
+    settings = dict(SMALL, world=HERE + "Walk", submissions=400, trials=1)
+    whole = pgc.train(out=tmp_path / "whole", processes=1, **settings)
+    path = tmp_path / "killed"
+    code = f"import pgc; pgc.train(out={str(path)!r}, checkpoint_seconds=0.2, processes=2, **{settings!r})"
+    driver = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 60
+    while len(list(path.glob("metrics/*.parquet"))) < 2 and driver.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    assert not (path / "summary.json").exists()
+    again = pgc.train(resume=path, processes=1)
+    np.testing.assert_array_equal(again.policies()["theta"], whole.policies()["theta"])
+    np.testing.assert_array_equal(again.scores(), whole.scores())
+
+
+def test_workers_end_with_their_driver():
+    crew = Processes(2)
+    pids = [worker.popen.pid for worker in crew._all]
+    crew.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_job_that_raises_is_told_apart_from_a_worker_that_is_lost():
+    with Processes(1) as crew:
+        with pytest.raises(PgcError, match="unknown world"):
+            crew.do_all([Job("play", (to_yaml(problem().config).replace(SMALL["world"], "nowhere"), []))])
+        with pytest.raises(RuntimeError, match="KeyError"):
+            crew.do_all([Job("nothing", ())])
+        made = problem(trials=1)
+        theta = np.asarray(made.training.policy.init(jax.random.key(0), "flat"))
+        psi = tuple(map(float, made.training.world.default_psi))
+        [scores] = crew.do_all([Job("scores", (to_yaml(made.config), theta, psi, 3, 0))])
+        assert scores.shape == (3,) and crew.replaced == 0
