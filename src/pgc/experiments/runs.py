@@ -68,8 +68,12 @@ class Run(Folder):
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is anything to continue from: a run killed while it compiled has only its config."""
-        return (self.path / "checkpoint.safetensors").exists() or any((self.path / "metrics").glob("part-*"))
+        """Whether there is anything to continue from.
+
+        A run killed while it compiled has only its config; one killed before its first checkpoint was whole has one part, of rows
+        that no state counts.
+        """
+        return (self.path / "checkpoint.safetensors").exists() or len(list((self.path / "metrics").glob("part-*"))) > 1
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -82,6 +82,8 @@ class Session:
         self.unwritten: list[Happened] = []
         if run.has_begun:
             self._restore()
+        else:
+            run.drop_parts_from(0)
         self.began = time.monotonic() - self.seconds
 
     def finish(self, checkpoint_seconds: float) -> Run:
