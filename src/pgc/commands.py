@@ -154,6 +154,8 @@ class Bench:
     """Of all of them."""
     engine_only: bool = False
     """Do not run the plain loops. (PyTorch's is run only if it is installed.)"""
+    scale: bool = False
+    """Measure instead how cost grows with trials, agents, dimensions and workers, on the host and on Ray if it is installed."""
     json: bool = False
     """Print the result as JSON and nothing else."""
 
@@ -237,6 +239,15 @@ def bench(given: list[str]) -> int:
     from pgc.bench import throughput  # its peers are optional
 
     args = parse(Bench, "bench", given)
+    if args.scale:
+        from pgc.bench import scaling
+
+        with Watch(quiet=args.json) as progress:
+            measured = scaling.scale(args.seconds, args.seed, progress)
+        if args.json:
+            return print_json(measured)
+        print("\n".join(scaling.lines(measured)))
+        return 0
     result = throughput.bench(args.mechanism, args.trials, args.seconds, args.seed, not args.engine_only)
     if args.json:
         return print_json(result)

@@ -23,6 +23,8 @@ from pgc.problem import Problem
 from pgc.randomness import trial_seed
 from pgc.tracing import trace_fields
 
+FEW_WORKERS = 16
+"""Rows of so few are compared one by one, which is faster than looking one up; of more, compiling that would take for ever."""
 LANES_PER_UPDATE = 32
 """Dear updates are made for one of this many lanes at a time."""
 
@@ -220,6 +222,9 @@ def _initial_thetas(policy: Policy | TorchPolicy, how: str, seeds: jax.Array) ->
 
 def _take_row(rows: jax.Array, chosen: jax.Array) -> jax.Array:
     """The row (…, W, lanes) → (…, lanes) that is chosen in each lane."""
+    if rows.shape[-2] > FEW_WORKERS:
+        which = jnp.argmax(chosen, axis=0).reshape([1] * (rows.ndim - 1) + [-1])
+        return jnp.take_along_axis(rows, which, axis=-2)[..., 0, :]
     row = rows[..., 0, :]
     for w in range(1, rows.shape[-2]):
         row = jnp.where(chosen[w], rows[..., w, :], row)

@@ -26,7 +26,6 @@ from pgc.engines.crew import Crew
 from pgc.engines.jobs import Job
 from pgc.engines.simulation import Happened
 from pgc.errors import PgcError
-from pgc.policies import exploration
 from pgc.policies.subspace import lift
 from pgc.problem import Problem
 from pgc.randomness import trial_seed
@@ -52,6 +51,8 @@ class Trial:
     """One trial: what the aggregator knows, and who is at work."""
 
     state: AggregatorState
+    offer: tuple[int, np.ndarray, np.ndarray | None]
+    """Version, θ and W of the state, on the host."""
     flight: deque[Begun] = field(default_factory=deque)
     answers: dict[int, Sent] = field(default_factory=dict)
     begun: int = 0
@@ -79,8 +80,8 @@ class HostSimulation:
         self._trials: list[Trial] = []
         for i in range(self.trials):
             theta = initial_theta(trial_seed(config.seed, i), problem.training.policy, config.initial)
-            trial = Trial(jax.jit(problem.aggregator.start)(theta), ticks=[0] * config.workers)
-            self._trials.append(trial)
+            state = jax.jit(problem.aggregator.start)(theta)
+            self._trials.append(Trial(state, _offer(state), ticks=[0] * config.workers))
             self._fill(i)
 
     @property
@@ -134,12 +135,12 @@ class HostSimulation:
         trial, training, config = self._trials[i], self.problem.training, self.problem.config
         while trial.running and len(trial.flight) < config.workers and trial.begun < config.submissions:
             worker, index = trial.begun % config.workers, trial.begun // config.workers
-            offer = self.problem.aggregator.offer(trial.state)
-            theta, basis = np.asarray(offer.theta, float), None if offer.basis is None else np.asarray(offer.basis, float)
+            version, theta, basis = trial.offer
             agent = index // training.submissions * config.workers + worker
-            alpha = float(exploration.alpha(trial.state.received, training.alpha_start, training.alpha_decay))
+            received = trial.begun - len(trial.flight)
+            alpha = max(0.0, training.alpha_start - received / training.alpha_decay)  # as in `exploration.alpha`
             ask = Asked(i, trial.begun, agent, theta, basis, alpha)
-            trial.flight.append(Begun(ask, int(trial.state.version)))
+            trial.flight.append(Begun(ask, version))
             self._asked.append(ask)
             trial.begun += 1
 
@@ -161,11 +162,13 @@ class HostSimulation:
             begun = trial.flight.popleft()
             sent, ask = trial.answers.pop(begun.ask.n), begun.ask
             vector = decoded(self.problem.training.mechanism, sent, self.problem.config.seed, ask)
-            report = self._lift(
-                ask.basis if ask.basis is None else jnp.asarray(ask.basis, jnp.float32), jnp.asarray(vector, jnp.float32)
-            )
-            staleness = int(trial.state.version) - begun.version
-            trial.state = self._accept(trial.state, report, jnp.asarray(begun.version, jnp.int32))
+            report = np.asarray(vector, np.float32)
+            if ask.basis is not None:
+                report = self._lift(ask.basis.astype(np.float32), report)
+            staleness = trial.offer[0] - begun.version
+            trial.state = self._accept(trial.state, report, np.int32(begun.version))
+            if int(trial.state.version) != trial.offer[0]:
+                trial.offer = _offer(trial.state)
             worker = ask.n % len(trial.ticks)
             trial.ticks[worker] += sent.ticks
             rows.append((i, ask.n + 1, sent.score, sent.ticks, staleness, trial.ticks[worker], sent.bit))
@@ -211,6 +214,7 @@ class HostSimulation:
                     lambda path, leaf, i=i: jnp.asarray(arrays[f"{i}{jax.tree_util.keystr(path)}"]).reshape(leaf.shape),
                     trial.state,
                 )
+                trial.offer = _offer(trial.state)
                 begun, seen, ones, running, *ticks = arrays[f"{i}:counts"].tolist()
                 trial.begun, trial.window, trial.running, trial.ticks = begun, (seen, ones), bool(running), ticks
                 trial.answers.clear()
@@ -224,6 +228,11 @@ class HostSimulation:
                 self._asked.extend(b.ask for b in trial.flight)
         except KeyError:
             raise PgcError("the checkpoint is of another configuration or version of pgc; start a new run") from None
+
+
+def _offer(state: AggregatorState) -> tuple[int, np.ndarray, np.ndarray | None]:
+    """Step 1: what agents are handed now."""
+    return int(state.version), np.asarray(state.theta, float), None if state.basis is None else np.asarray(state.basis, float)
 
 
 def greedy_scores(

@@ -73,7 +73,8 @@ class Run(Folder):
         A run killed while it compiled has only its config; one killed before its first checkpoint was whole has one part, of rows
         that no state counts.
         """
-        return (self.path / "checkpoint.safetensors").exists() or len(list((self.path / "metrics").glob("part-*"))) > 1
+        state, made = self.path / "checkpoint.safetensors", self.path / "policy.safetensors"
+        return state.exists() or made.exists() or len(list((self.path / "metrics").glob("part-*"))) > 1
 
     @property
     def summary(self) -> dict[str, Any]:

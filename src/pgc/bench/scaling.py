@@ -1,0 +1,224 @@
+"""`pgc bench --scale`: how cost grows with trials, agents, dimensions and workers. Ratios are within one run."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pgc.aggregator import Aggregator
+from pgc.bench import torch_loop
+from pgc.bench.common import Settings
+from pgc.config import configure
+from pgc.engines.crew import Crew, local_crew
+from pgc.engines.host import HostSimulation
+from pgc.engines.simulation import Simulation
+from pgc.errors import PgcError, require
+from pgc.mechanisms import make_mechanism
+from pgc.problem import build, resolve
+from pgc.progress import Progress
+from pgc.release.release import release
+from pgc.wire import Offer, Query, Report
+
+ENDLESS = 500_000
+TRIALS = (1, 32, 128, 512)
+AGENTS = (1, 9, 90, 900)
+DIMENSIONS = (10**2, 10**3, 10**4, 10**5, 10**6)
+ON_THE_WIRE = ("duchi", "prs", "index", "laplace")
+MOST_OF_LAPLACE = 10**5
+"""Beyond it a report takes seconds and megabytes, which is the answer."""
+WORKERS = (1, 2)
+
+
+def scale(seconds: float, seed: int, progress: Progress | None = None) -> dict[str, Any]:
+    """Measure everything that is installed here, each for about so many seconds."""
+    if not seconds > 0:
+        raise PgcError("seconds must be greater than 0")
+    require("gymnasium", "gymnasium")
+    parts: dict[str, Callable[[], Any]] = {
+        "trials": lambda: [_compiled(seconds, seed, trials=n) for n in TRIALS],
+        "agents": lambda: [_compiled(seconds, seed, trials=32, workers=n) for n in AGENTS],
+        "dimensions": lambda: [row for d in DIMENSIONS for row in _reports(d, seed)],
+        "update": lambda: [_update(d) for d in DIMENSIONS],
+        "host": lambda: _host(seconds, seed),
+        "slow": lambda: _slow(seconds, seed),
+    }
+    if importlib.util.find_spec("ray"):
+        parts["sharded"] = lambda: _sharded(seconds, seed)
+    made: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "seconds": seconds, "seed": seed}
+    for done, (name, measure) in enumerate(parts.items()):
+        if progress:
+            progress(done, len(parts), name)
+        made[name] = measure()
+    if progress:
+        progress(len(parts), len(parts), "done")
+    return made
+
+
+def _compiled(seconds: float, seed: int, **settings: Any) -> dict[str, Any]:
+    """The embedded engine with the default's rules: what one more trial, or one more agent at work, costs."""
+    gc.collect()
+    before = _memory()
+    simulation = Simulation(build(configure(submissions=ENDLESS, seed=seed, **settings)))
+    rate = _rate(seconds, simulation.advance_counting)
+    return {**settings, **rate, "mib": _memory() - before}
+
+
+def _reports(dim: int, seed: int) -> Iterator[dict[str, Any]]:
+    """One report at ε = 1: encoded on a device and decoded on the aggregator, on one core."""
+    gradient = np.random.default_rng(seed).standard_normal(dim)
+    for name in ON_THE_WIRE:
+        if name == "laplace" and dim > MOST_OF_LAPLACE:
+            continue
+        mechanism = make_mechanism(name, dim=dim, epsilon=1.0, clip=1.0)
+        offer = Offer(offer_id=seed + 1, policy_version=0, query=Query.of(mechanism), theta=np.zeros(dim, np.float32))
+        ready = offer.query.mechanism
+        encode, data = _cpu(lambda: Report(
+            offer_id=offer.offer_id, policy_version=0, code=release(ready, gradient, offer.public_seed)  # noqa: B023
+        ).encode(offer))  # noqa: B023  # fmt: skip
+        decode, _ = _cpu(lambda: Report.decode(data, offer).vector(offer))  # noqa: B023
+        yield {"mechanism": name, "d": dim, "bytes": len(data), "encode_ms": 1e3 * encode, "decode_ms": 1e3 * decode}
+
+
+def _update(dim: int) -> dict[str, Any]:
+    """What the aggregator does with one decoded report, and with a full buffer."""
+    import optax
+
+    aggregator = Aggregator(optimizer=optax.sgd(1.0), learning_rate=0.1, buffer_size=10)
+    accept = jax.jit(aggregator.accept)
+    state, report, version = aggregator.start(jnp.zeros(dim)), jnp.ones(dim), jnp.zeros((), jnp.int32)
+    took, _ = _cpu(lambda: accept(state, report, version).theta.block_until_ready(), 20)
+    return {"d": dim, "accept_ms": 1e3 * took}
+
+
+def _host(seconds: float, seed: int) -> dict[str, Any]:
+    """Gymnasium's CartPole on every core, in the paper's setting and in the default's, beside the plain PyTorch loop."""
+    made: dict[str, Any] = {}
+    paper = dict(preset="paper", world="gymnasium:CartPole-v1", max_steps=200, threshold=195.0, normalize=False)
+    own = dict(world="gymnasium:CartPole-v1", max_steps=200, threshold=195.0)
+    with local_crew(None) as crew:
+        for name, settings in (("paper", paper), ("default", own)):
+            made[name] = _host_rate(seconds, crew, trials=20, population=("gravity=9.7,9.8,9.9",), seed=seed, **settings)
+    if importlib.util.find_spec("torch"):
+        resolved = resolve(configure(preset="paper", mechanism="laplace"))
+        assert resolved.clip is not None and resolved.buffer_size is not None
+        plain = torch_loop.run(
+            Settings(mechanism="laplace", clip=resolved.clip, buffer_size=resolved.buffer_size, seed=seed, seconds=seconds)
+        )
+        made["torch_steps_per_s"] = plain.steps / plain.seconds
+        for name in ("paper", "default"):
+            made[f"ratio_torch_{name}"] = made[name]["steps_per_s"] / made["torch_steps_per_s"]
+    return made
+
+
+def _slow(seconds: float, seed: int) -> dict[str, Any]:
+    """An environment whose step takes a millisecond, by processes and by Ray's actors."""
+    settings: dict[str, Any] = dict(world="pgc.bench.slow:Slow", max_steps=200, workers=18, seed=seed)
+    made: dict[str, Any] = {"processes": [], "ray": []}
+    for size in WORKERS:
+        with local_crew(size) as crew:
+            made["processes"].append({"workers": size, **_host_rate(seconds, crew, **settings)})
+        if importlib.util.find_spec("ray"):
+            with _ray(size) as cluster:
+                made["ray"].append({"workers": size, **_host_rate(seconds, cluster, **settings)})
+    for kind, rows in made.items():
+        if rows:
+            rows[-1]["ratio"] = rows[-1]["steps_per_s"] / rows[0]["steps_per_s"]
+            made[kind] = rows
+    return made
+
+
+def _sharded(seconds: float, seed: int) -> dict[str, Any]:
+    """The same compiled trials in this process, on every core, and as shards on as many Ray actors."""
+    cores = len(os.sched_getaffinity(0))
+    problem = build(configure(submissions=ENDLESS, trials=64 * cores, seed=seed))
+    here, there = Simulation(problem), Simulation(problem)
+    rates = {"here": _rate(seconds, lambda: _count(here, None))}
+    with _ray(cores) as cluster:
+        rates["ray"] = _rate(seconds, lambda: _count(there, cluster))
+    return {"trials": 64 * cores, **rates, "overhead": rates["here"]["steps_per_s"] / rates["ray"]["steps_per_s"] - 1}
+
+
+def _count(simulation: Simulation, crew: Crew | None) -> tuple[int, int]:
+    played = list(simulation.advance(crew))
+    return sum(int(h.steps.sum()) for h in played), sum(len(h.n) for h in played)
+
+
+def _host_rate(seconds: float, crew: Crew, **settings: Any) -> dict[str, Any]:
+    simulation = HostSimulation(build(configure(submissions=ENDLESS // 10, **settings)))
+
+    def advance() -> tuple[int, int]:
+        [happened] = simulation.advance(crew)
+        return int(happened.steps.sum()), len(happened.n)
+
+    return _rate(seconds, advance)
+
+
+def _rate(seconds: float, advance: Callable[[], tuple[int, int]]) -> dict[str, Any]:
+    """Steps and reports a second, after a first round that compiles."""
+    advance()
+    steps = reports = 0
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        more = advance()
+        steps, reports = steps + more[0], reports + more[1]
+    took = time.perf_counter() - began
+    return {"steps_per_s": steps / took, "reports_per_s": reports / took}
+
+
+def _cpu(work: Callable[[], Any], times: int = 3) -> tuple[float, Any]:
+    """Seconds of one core for one call, the best of some, after one that makes ready."""
+    made, best = work(), float("inf")
+    for _ in range(times):
+        began = time.process_time()
+        made = work()
+        best = min(best, time.process_time() - began)
+    return best, made
+
+
+def _memory() -> float:
+    """MiB that this process holds."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+@contextmanager
+def _ray(size: int) -> Iterator[Crew]:
+    from pgc.engines.ray_crew import RayCrew  # an extra
+
+    with RayCrew(None, size) as crew:
+        yield crew
+
+
+def lines(measured: dict[str, Any]) -> list[str]:
+    """For people: a line for each number."""
+    made = []
+
+    def tell(path: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                tell(f"{path} {key}".strip(), inner)
+        elif isinstance(value, list):
+            for row in value:
+                made.append(f"{path:<12} {'  '.join(f'{k} {_short(v)}' for k, v in row.items())}")
+        else:
+            made.append(f"{path:<34} {_short(value)}")
+
+    tell("", measured)
+    return made
+
+
+def _short(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
