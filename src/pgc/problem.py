@@ -29,7 +29,7 @@ from pgc.policies.public_states import Bounds
 from pgc.policies.subspace import FeatureSubspace, RandomSubspace, Subspace, TangentSubspace
 from pgc.policies.torch_module import OwnTorch, TorchPolicy
 from pgc.validation import validate
-from pgc.worlds import WORLDS, Population, World, world_of
+from pgc.worlds import WORLDS, CompiledWorld, Population, World, world_of
 
 LAPLACE = ("laplace", "laplace-coordinatewise", "laplace-coordinatewise-wide", "laplace-l2")
 PAPER_BUFFERS = {"prs": 100}
@@ -155,6 +155,8 @@ def build(config: TrainConfig) -> Problem:
     config = resolve(config)
     world = world_of(config)
     policy = make_policy(config, world)
+    if isinstance(policy, TorchPolicy) and isinstance(world, CompiledWorld):
+        raise PgcError(f"a PyTorch policy plays on the host, not in {world.name}; use a Gymnasium world (--world gymnasium:ID)")
     subspace = _make_subspace(config, policy, world.observation_bounds)
     gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
     assert config.population is not None and config.local_episodes is not None

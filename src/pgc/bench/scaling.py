@@ -32,7 +32,7 @@ from pgc.wire import Offer, Query, Report
 
 ENDLESS = 500_000
 TRIALS = (1, 32, 128, 512)
-AGENTS = (1, 9, 90, 900)
+AGENTS = (1, 9, 90)
 DIMENSIONS = (10**2, 10**3, 10**4, 10**5, 10**6)
 ON_THE_WIRE = ("duchi", "prs", "index", "laplace")
 MOST_OF_LAPLACE = 10**5

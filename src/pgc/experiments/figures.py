@@ -146,7 +146,8 @@ def _dress_curve(axes: Axes, run: Run) -> None:
     _dress_scores(axes, world)
     axes.set(xlabel="submissions", ylabel=f"average score of {metrics.WINDOW} submissions", xlim=(0, run.config.submissions))
     axes.grid(alpha=0.25)
-    axes.legend(fontsize=8, frameon=False, loc="best")
+    if axes.get_legend_handles_labels()[0]:  # fewer submissions than μ averages have no curve
+        axes.legend(fontsize=8, frameon=False, loc="best")
 
 
 def _dress_scores(axes: Axes, world: World) -> None:
