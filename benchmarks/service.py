@@ -6,7 +6,9 @@ The service runs in a process of its own (`pgc serve`, every report synchronised
 this one, on the same cores: connections that send prepared reports, that is payloads that `pgc.device` drew before, under the
 number of the offer. `--postgresql` does the same with a PostgreSQL that the wheel pgserver brings. `--join K` adds real devices:
 `pgc join --devices K`, which play, randomise and charge their ledgers. `--flower` adds Flower's reports a second (benchmarks/
-flower.py), run by a Python that has flwr. Prints JSON: cycles/s, latencies of a request, memory of the service.
+flower.py), run by a Python that has flwr. Prints JSON: cycles/s, latencies of a request, memory of the service, and what a cycle
+costs: CPU of the service, bytes on the network (all of loopback: run nothing else there), bytes of the store (SQLite's; versions
+of θ included).
 """
 
 import argparse
@@ -37,6 +39,22 @@ FULL = 10**6
 def memory_mb(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of one process, in user and kernel mode."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def loopback_bytes() -> int:
+    """All that went over loopback, in both directions, TCP's and TLS's own included."""
+    line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
+    return int(line.split(":")[1].split()[0])
+
+
+def stored_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("store.db*"))
 
 
 class Connection:
@@ -119,9 +137,14 @@ def measure(place: Path, args: argparse.Namespace, database: str | None) -> dict
             run = uvloop.run
         run(load(url, folder / "ca.pem", tokens, 3, seen))  # what is allocated once
         before, seen = memory_mb(server.pid), {"taken": [], "ends": [], "busy": []}
-        begun = time.monotonic()
+        begun, cpu, network, stored = time.monotonic(), cpu_seconds(server.pid), loopback_bytes(), stored_bytes(folder)
         run(load(url, folder / "ca.pem", tokens, args.seconds, seen))
-        seconds = time.monotonic() - begun
+        seconds, cycles = time.monotonic() - begun, len(seen["ends"])
+        each = {
+            "server_cpu_ms_per_cycle": 1e3 * (cpu_seconds(server.pid) - cpu) / cycles,
+            "network_bytes_per_cycle": (loopback_bytes() - network) / cycles,
+            "stored_bytes_per_cycle": (stored_bytes(folder) - stored) / cycles,
+        }
         card = httpx.get(f"{url}/v1/models/default", verify=False).json()
         after = memory_mb(server.pid)
     thirds = np.histogram(np.array(seen["ends"]) - begun, 3, (0, args.seconds))[0] / (args.seconds / 3)
@@ -137,6 +160,7 @@ def measure(place: Path, args: argparse.Namespace, database: str | None) -> dict
         "version": card["version"],
         "memory_before_mb": before,
         "memory_after_mb": after,
+        **each,
     }
 
 

@@ -31,7 +31,13 @@ class Join:
     devices: int | None = None
     """How many simulated devices; by default one for each token."""
     world: str = "cartpole"
-    """The world that the device lives in."""
+    """The world that the device lives in: a built-in one, gymnasium:ID, or MODULE:CLASS of a Gymnasium environment."""
+    max_steps: int | None = None
+    """Of an episode in a world of your own, if the service's config has another than the usual; so --threshold and --bounds."""
+    threshold: float | None = None
+    """Θ of a world of your own."""
+    bounds: tuple[str, ...] | None = None
+    """Public box of the observations of a world of your own: INDEX=low:high."""
     population: tuple[str, ...] | None = None
     """How the worlds of several devices differ, as in pgc train: FIELD=v1,v2,… or FIELD=low:high; by default the world's own."""
     ledger: Path | None = None
@@ -59,11 +65,11 @@ def join(given: list[str]) -> int:
 
     from pgc.service.client import ServiceClient
     from pgc.service.fleet import Fleet, recipe_for
-    from pgc.worlds import Population, make_world
+    from pgc.worlds import Population, world_of
 
     args = parse(Join, "join", given)
     admitted, ledgers = _admitted(args)
-    world = make_world(args.world)
+    world = world_of(args)
     varied = world.default_population if args.population is None else args.population
     ca = None if args.ca is None else str(args.ca)
 

@@ -18,6 +18,7 @@ import numpy as np
 from pgc import agent
 from pgc.agent import Address, LocalTraining
 from pgc.device import Device, Ledger
+from pgc.device.play import NumpyPlayer
 from pgc.device.recipe import Recipe
 from pgc.errors import PgcError
 from pgc.policies import ActorCritic, LossOptions
@@ -26,7 +27,8 @@ from pgc.policies.evolution import MOST_DIRECTIONS
 from pgc.randomness import trial_seed
 from pgc.service.client import ServiceClient, run_device
 from pgc.wire import Offer, Query
-from pgc.worlds import Population, World
+from pgc.worlds import CompiledWorld, Population, World, compiled
+from pgc.worlds.host import HostWorld
 
 
 def recipe_for(world: World, card: Any) -> Recipe:
@@ -45,7 +47,7 @@ def recipe_for(world: World, card: Any) -> Recipe:
 class CompiledPlayer:
     """Plays offers in a compiled world with its own ψ: step 2 of a simulation, for a `Device`."""
 
-    world: World
+    world: CompiledWorld
     psi: Any
     recipe: Recipe
 
@@ -161,15 +163,39 @@ class Fleet:
         return Joined(accepted, ended, failed, left)
 
     def _device(self, n: int) -> tuple[int, str, int]:
-        psi = agent.draw_psi(Address(trial_seed(self.seed, 0), n, 0), self.population)
         with self.connect(self.tokens[n]) as service:
             device = Device(
                 open_ledger(self.ledgers[n], self.limit, self.new_ledgers),
-                player=CompiledPlayer(self.world, psi, self.recipe),
+                player=self._player(n),
                 clock=service.clock,
             )
             accepted, why = run_device(service, device)
         return accepted, why, device.balance.left
+
+    def _player(self, n: int) -> CompiledPlayer | NumpyPlayer:
+        """Of a device, in its own ψ."""
+        if isinstance(self.world, HostWorld):
+            psi = self.population.pick(np.random.default_rng([self.seed, n]).random(len(self.population.variations)))
+            return NumpyPlayer(HostEnvironment(self.world, self.world.make(psi)), self.recipe)
+        psi = agent.draw_psi(Address(trial_seed(self.seed, 0), n, 0), self.population)
+        return CompiledPlayer(compiled(self.world), psi, self.recipe)
+
+
+@dataclass(frozen=True)
+class HostEnvironment:
+    """A Gymnasium environment as `NumpyPlayer` wants it: vectors in and out, whatever its spaces are."""
+
+    world: HostWorld
+    env: Any
+
+    def reset(self) -> tuple[np.ndarray, dict[str, Any]]:
+        """The first observation."""
+        return self.world.observation.flat(self.env.reset()[0]), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Observation, reward, terminated, truncated."""
+        seen, reward, terminated, truncated, _ = self.env.step(self.world.acting.plain(action))
+        return self.world.observation.flat(seen), float(reward), bool(terminated), bool(truncated), {}
 
 
 def open_ledger(path: Path, limit: float, new: bool) -> Ledger:

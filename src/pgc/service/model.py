@@ -15,7 +15,9 @@ from pgc.agent import LocalTraining, initial_theta
 from pgc.aggregator import Aggregator, AggregatorState
 from pgc.config import TrainConfig
 from pgc.device.recipe import Recipe
+from pgc.errors import PgcError
 from pgc.mechanisms import ScoreBit
+from pgc.policies import ActorCritic
 from pgc.problem import build, build_own
 from pgc.randomness import trial_seed
 from pgc.wire import Offer, Query, Report
@@ -64,6 +66,8 @@ class Model:
         """Version 0."""
         if self.config.own_policy is None:
             problem = build(self.config)
+            if not isinstance(problem.training.policy, ActorCritic):
+                raise PgcError("devices of pgc know the actor-critic network; serve θ of a policy of your own with --theta")
             self.config, self.aggregator, self.training = problem.config, problem.aggregator, problem.training
             mechanism, self.score_bit = self.training.mechanism, self.training.score_bit
             theta = initial_theta(trial_seed(self.config.seed, 0), self.training.policy, self.config.initial)
