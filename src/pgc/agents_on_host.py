@@ -7,8 +7,8 @@ machine is done again, and gives the same report: nothing is randomised twice.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,9 +18,11 @@ from pgc.agent import LocalTraining
 from pgc.device.network import softmax
 from pgc.device.play import Episode, coordinates, lift, tried
 from pgc.device.recipe import Recipe
+from pgc.errors import PgcError
 from pgc.policies.host import HostPolicy
 from pgc.randomness import Stream
 from pgc.release.release import public_words
+from pgc.worlds.creator import close
 from pgc.worlds.host import EnvironmentFailed, HostWorld, reset
 
 LANES = 64
@@ -83,6 +85,35 @@ class Lane:
     draws: np.ndarray | None = None
 
 
+class Spare:
+    """Environments that are ready for another episode, by their ψ. Those of a ψ that was not seen for long are closed."""
+
+    def __init__(self) -> None:
+        self._by_psi: OrderedDict[Any, list[Any]] = OrderedDict()
+        self._held = 0
+
+    def take(self, psi: Any) -> Any:
+        """One for this ψ, or None."""
+        ready = self._by_psi.get(psi)
+        if not ready:
+            return None
+        self._held -= 1
+        return ready.pop()
+
+    def give(self, psi: Any, env: Any) -> None:
+        """Keep it."""
+        self._by_psi.setdefault(psi, []).append(env)
+        self._by_psi.move_to_end(psi)
+        self._held += 1
+        while self._held > SPARE:
+            oldest = next(iter(self._by_psi))
+            if self._by_psi[oldest]:
+                close(self._by_psi[oldest].pop())
+                self._held -= 1
+            else:
+                del self._by_psi[oldest]
+
+
 @dataclass(frozen=True)
 class HostAgents:
     """Agents of one problem."""
@@ -92,8 +123,7 @@ class HostAgents:
     """Of the run."""
     network: HostPolicy
     recipe: Recipe
-    spare: dict[Any, list[Any]] = field(default_factory=dict)
-    """Environments that are ready, by their ψ."""
+    spare: Spare = field(default_factory=lambda: Spare())
 
     @classmethod
     def of(cls, training: LocalTraining, seed: int, network: HostPolicy) -> HostAgents:
@@ -145,7 +175,7 @@ class HostAgents:
         played: list[Any] = [None] * len(orders)
         while lanes:
             observations = np.stack([lane.seen[-1] for lane in lanes])
-            outputs = self.network.each(stack, observations)
+            outputs = self._by_policy(self.network.each, stack, observations)
             if not np.isfinite(outputs).all():
                 what = "an observation that is" if not np.isfinite(observations).all() else "what makes the policy's outputs"
                 raise EnvironmentFailed(f"{self.world.name} returned {what} not finite")
@@ -163,8 +193,7 @@ class HostAgents:
         return played
 
     def _begin(self, which: int, order: Order) -> Lane:
-        ready = self.spare.setdefault(order.psi, [])
-        env = ready.pop() if ready else self.world.make(order.psi)
+        env = self.spare.take(order.psi) or self.world.make(order.psi)
         return Lane(which, order, env, [reset(env, self.world.observation, self.world.name, order.seed)])
 
     def _act(self, lanes: Sequence[Lane], outputs: np.ndarray) -> Any:
@@ -221,17 +250,14 @@ class HostAgents:
             what = "a reward" if np.isfinite(observations).all() else "an observation"
             raise EnvironmentFailed(f"{world.name} returned {what} that is not finite")
         played[lane.which] = Episode(observations, np.array(lane.actions), rewards, bool(terminated))
-        ready = self.spare[lane.order.psi]
-        if sum(map(len, self.spare.values())) < SPARE:
-            ready.append(lane.env)
-        else:
-            lane.env.close()
+        self.spare.give(lane.order.psi, lane.env)
         return True
 
     def _sent(self, ask: Asked, episodes: list[Episode], xi: np.ndarray) -> Sent:
         """Step 3: the only door."""
         training, recipe = self.training, self.recipe
-        z = coordinates(recipe, ask.theta, ask.basis, episodes[: training.episodes], xi, self.network)
+        played = episodes[: training.episodes]
+        z = self._by_policy(coordinates, recipe, ask.theta, ask.basis, played, xi, self.network)
         mechanism, scored = training.mechanism, episodes[-1] if training.score == "greedy" else episodes[0]
         gradient = mechanism.flat(np.zeros_like(z) if training.control else z)
         public = public_words(public_seed(self.seed, ask), mechanism.public_words)
@@ -242,6 +268,16 @@ class HostAgents:
             word = self._rng(ask, Stream.SCORE).integers(2**32, size=1, dtype=np.uint32)
             bit = bool(training.score_bit.draw(np.asarray(score >= recipe.score_threshold), word[0]))
         return Sent(np.asarray(code), bit, score, sum(len(e.rewards) for e in episodes))
+
+    def _by_policy(self, work: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
+        """What may call a policy of a user's own."""
+        try:
+            return work(*arguments)
+        except PgcError:
+            raise
+        except Exception as error:
+            words = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+            raise PgcError(f"the policy raised {words}") from None
 
     def _psi(self, ask: Asked) -> Any:
         """Of the agent: the same over all its submissions."""

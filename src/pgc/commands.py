@@ -184,7 +184,10 @@ def train(given: list[str]) -> int:
     if args.json:
         return print_json(summary)
     for key, words in TRAIN_LINES.items():
-        print(f"{words:<26} {number(summary[key], ',.6g')}")
+        if summary["threshold"] is not None or key not in OF_SUCCESS:
+            print(f"{words:<26} {number(summary[key], ',.6g')}")
+    if summary["threshold"] is None:
+        print("Θ, the score of a success    none: --threshold gives one")
     print(run.path)
     return 0
 
@@ -201,6 +204,9 @@ TRAIN_LINES = {
     "env_steps": "environment steps",
     "seconds": "seconds",
 }
+
+
+OF_SUCCESS = ("fst_median", "success_ratio", "auc", "final_success_ratio", "averaged_success_ratio")
 
 
 def evaluate(given: list[str]) -> int:

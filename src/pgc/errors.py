@@ -31,8 +31,12 @@ def load(name: str, what: str) -> Any:
         sys.path.append(os.getcwd())  # as `python -m` would: what lies beside the user is importable
     try:
         return getattr(importlib.import_module(module), of)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise PgcError(f"cannot load {what} '{name}' ({error}); write MODULE:NAME of an importable module") from None
+    except Exception as error:  # whatever a user's module does
+        why = error if isinstance(error, ImportError | AttributeError | ValueError) else f"{type(error).__name__}: {error}"
+        words = " ".join(str(why).split())[:160]
+        raise PgcError(
+            f"cannot load {what} '{name}' ({words}); write MODULE:NAME of a module that is installed, or lies in this folder"
+        ) from None
 
 
 def require(module: str, extra: str) -> ModuleType:

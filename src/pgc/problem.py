@@ -31,6 +31,8 @@ from pgc.policies.torch_module import OwnTorch, TorchPolicy
 from pgc.validation import validate
 from pgc.worlds import WORLDS, CompiledWorld, Population, World, world_of
 
+MOST_FEATURES = 4096
+"""Dimensions of a subspace of features."""
 LAPLACE = ("laplace", "laplace-coordinatewise", "laplace-coordinatewise-wide", "laplace-l2")
 PAPER_BUFFERS = {"prs": 100}
 """|B| of the paper where it is not 1."""
@@ -266,8 +268,10 @@ def _of_ones_own(name: str, shape: tuple[int, ...], actions: Actions, bounds: Bo
 
 
 def _suitable_subspace(policy: Policy | TorchPolicy, bounds: Bounds, epsilon: float) -> Literal["full", "linear", "quadratic"]:
-    """The whole gradient of what only PyTorch can differentiate; pictures have no quadratic features."""
+    """The whole gradient of what only PyTorch differentiates, or sees very much; pictures have no quadratic features."""
     if isinstance(policy, TorchPolicy):
+        return "full"
+    if bounds and _feature_subspace(policy, bounds, 1).dim > MOST_DIRECTIONS:
         return "full"
     if not bounds:
         return "linear"
@@ -314,7 +318,12 @@ def _make_subspace(config: TrainConfig, policy: Policy | TorchPolicy, bounds: Bo
         raise PgcError(f"the {config.subspace} subspace needs a policy in JAX; report the whole gradient, or a random subspace")
     if isinstance(policy, ActorCritic) and config.initial == "zeros" and config.hidden:
         raise PgcError(f"a {config.subspace} subspace moves the policy's head alone; from --initial zeros that sees nothing")
-    return _feature_subspace(policy, bounds, 1 if config.subspace == "linear" else 2)
+    made = _feature_subspace(policy, bounds, 1 if config.subspace == "linear" else 2)
+    if made.dim > MOST_FEATURES:
+        raise PgcError(
+            f"a {config.subspace} subspace would have {made.dim:,} dimensions; report the whole gradient, or a random one"
+        )
+    return made
 
 
 @cache  # one object for one setting, so that what was compiled with it is found again

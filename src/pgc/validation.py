@@ -52,6 +52,10 @@ def validate(config: TrainConfig) -> None:
         (config.submissions / config.workers + 1) * longest < 2**31,
         "submissions × local_episodes is more than the virtual clock of 31 bits can count; lower one of them",
     )
+    demand(
+        config.score_epsilon == 0 or world.score_threshold < math.inf,
+        f"score_epsilon pays for telling whether a score reaches Θ, and {world.name} has none: give --threshold",
+    )
     demand(0 <= config.seed < 2**32, f"seed must be between 0 and 2³² − 1 (it has 32 bits), not {config.seed}")
     demand(all(h >= 1 for h in config.hidden), f"hidden widths must be at least 1, not {config.hidden}")
     demand(0 <= config.discount <= 1, f"discount must be between 0 and 1, not {config.discount:g}")

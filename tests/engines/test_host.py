@@ -18,7 +18,7 @@ from pgc.agent import initial_theta
 from pgc.agents_on_host import Asked, HostAgents, decoded
 from pgc.cli import main
 from pgc.config import configure, to_yaml
-from pgc.engines.crew import Alone, Processes
+from pgc.engines.crew import Processes
 from pgc.engines.host import HostSimulation
 from pgc.engines.jobs import Job, host_policy
 from pgc.errors import PgcError
@@ -26,10 +26,14 @@ from pgc.policies import exploration
 from pgc.policies.subspace import lift
 from pgc.problem import build
 from pgc.randomness import trial_seed
+from tests.engines.alone import Alone
 from tests.test_cli import refused
 
 HERE = "tests.worlds.environments:"
-SMALL = dict(world=HERE + "Walk", max_steps=30, submissions=40, workers=5, trials=2, eval_episodes=4, population=("mass=1,2,3",))
+SMALL = dict(
+    world=HERE + "Walk", max_steps=30, threshold=25.0, submissions=40, workers=5, trials=2, eval_episodes=4,
+    population=("mass=1,2,3",),
+)  # fmt: skip
 
 
 def problem(**settings):
@@ -222,6 +226,40 @@ def test_a_killed_run_is_resumed_to_the_same_result(tmp_path):
     again = pgc.train(resume=path, processes=1)
     np.testing.assert_array_equal(again.policies()["theta"], whole.policies()["theta"])
     np.testing.assert_array_equal(again.scores(), whole.scores())
+
+
+def late(observation_shape, outputs):
+    """A policy that fails while it plays."""
+    from pgc.policies.own import from_function
+
+    def apply(theta, observation):
+        jax.debug.callback(lambda: calls.append(1) or (len(calls) > 50 and 1 / 0))
+        return theta[:outputs]
+
+    calls: list[int] = []
+    return from_function(apply, np.zeros(2))
+
+
+def test_a_policy_that_fails_while_it_plays_is_one_line(capsys, tmp_path):
+    given = ["--world", HERE + "Walk", "--policy", "tests.engines.test_host:late", "--processes", "1", "--subspace", "full"]
+    assert "the policy raised" in refused(capsys, "train", *given, "--out", tmp_path / "run")
+
+
+def test_workers_import_what_the_driver_imports(tmp_path, monkeypatch):
+    """A file beside the user that is called like a module of Python's is not imported in its place."""
+    (tmp_path / "random.py").write_text("raise SystemExit(3)")
+    (tmp_path / "mine.py").write_text("from tests.worlds.environments import Walk")
+    monkeypatch.chdir(tmp_path)
+    run = pgc.train(out=tmp_path / "run", processes=1, **dict(SMALL, world="mine:Walk", submissions=10, trials=1))
+    assert run.complete
+
+
+def test_a_world_that_cannot_be_made_for_every_psi_is_refused_before_the_work(capsys, tmp_path):
+    given = ["--world", HERE + "Walk", "--population", "mass=0,1", "--out", tmp_path / "run"]
+    assert "cannot be made with {'mass': 0}" in refused(capsys, "train", *given)
+    assert not (tmp_path / "run").exists()
+    said = refused(capsys, "train", "--world", HERE + "Walk", "--score-epsilon", "0.2")
+    assert "give --threshold" in said
 
 
 def test_workers_end_with_their_driver():

@@ -164,6 +164,8 @@ def test_flax_nnx_as_well():
 
 @pytest.mark.extra
 def test_a_torch_module_plays_on_the_host(tmp_path, rng):
+    import torch
+
     from pgc.policies.own import from_torch
     from pgc.policies.torch_module import TorchPolicy
 
@@ -179,6 +181,12 @@ def test_a_torch_module_plays_on_the_host(tmp_path, rng):
     step = 1e-2 * rng.normal(size=len(theta))
     ends = [np.sum(policy.forward(theta + sign * step, observations).outputs * to_outputs) for sign in (1, -1)]
     np.testing.assert_allclose(ends[0] - ends[1], 2 * step @ g, rtol=2e-2)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 37), torch.nn.Tanh(), torch.nn.Dropout(0.5), torch.nn.Linear(37, 2))
+    odd = TorchPolicy(from_torch(net), (4,), Categorical(2), None)
+    thetas, seen = [odd.own.start.astype(float) + i // 8 for i in range(40)], rng.normal(size=(40, 4))
+    rows, order = odd.each(thetas, seen), rng.permutation(40)
+    np.testing.assert_array_equal(odd.each([thetas[i] for i in order], seen[order]), rows[order])
+    np.testing.assert_array_equal(odd.each(thetas[:3], seen[:3]), rows[:3])
     them = HostAgents.of(made.training, 0, policy)
     orders = [Order(theta if i % 2 else theta + 0.1, them.world.default_psi, i, None, 0.0, True) for i in range(6)]
     together = them.play(orders)
@@ -186,8 +194,6 @@ def test_a_torch_module_plays_on_the_host(tmp_path, rng):
         np.testing.assert_array_equal(them.play([alone])[0].observations, together[i].observations)
     run = pgc.train(out=tmp_path / "run", submissions=30, eval_episodes=3, **world)
     assert run.policies()["theta"].shape == (1, policy.dim)
-    import torch
-
     with pytest.raises(PgcError, match="outputs of shape"):
         TorchPolicy(from_torch(torch.nn.Linear(4, 3)), (4,), Categorical(2), None)
     with pytest.raises(PgcError, match="cannot be called"):

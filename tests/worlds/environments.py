@@ -190,3 +190,40 @@ class Stubborn(Walk):
 def none():
     """Not an environment."""
     return object()
+
+
+class WrongObservation(Walk):
+    """Sees more than its space says."""
+
+    def step(self, action):
+        seen, *rest = super().step(action)
+        return np.append(seen, 0), *rest
+
+
+class Forgets(Walk):
+    """Begins every episode with a mass of its own."""
+
+    def reset(self, **given):
+        self.mass = 2
+        return super().reset(**given)
+
+
+class Odd(Walk):
+    """Has numbers that are nobody's ψ."""
+
+    def __init__(self):
+        super().__init__()
+        self.best, self.made = float("nan"), time.time_ns()
+
+
+class Far(Walk):
+    """Sees large numbers that hardly change, and one that never does."""
+
+    observation_space = spaces.Box(np.float32(-3e38), np.float32(3e38), (2,), np.float32)
+
+    def step(self, action):
+        return np.array([1.7e9, 3.0], np.float32), *super().step(action)[1:]
+
+    def reset(self, **given):
+        super().reset(**given)
+        return np.array([1.7e9, 3.0], np.float32), {}

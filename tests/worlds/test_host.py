@@ -81,6 +81,10 @@ def test_psi_by_argument_by_attribute_and_by_class_attribute():
     stubborn = make_world(HERE + "Stubborn")
     with pytest.raises(PgcError, match="does not keep mass = 5"):
         stubborn.make(stubborn.default_psi._replace(mass=5))
+    forgets = make_world(HERE + "Forgets")
+    with pytest.raises(PgcError, match="does not keep mass = 5"):
+        forgets.make(forgets.default_psi._replace(mass=5))
+    assert "best" not in (odd := make_world(HERE + "Odd")).default_psi._fields and "made" not in odd.default_psi._fields
     with pytest.raises(PgcError, match="FIELD one of WIND, push"):
         Population.parse(world, ("weight=1,2",))
 
@@ -111,8 +115,12 @@ def test_the_public_box_is_given_or_probed_and_knows_nothing_of_psi():
     again = make_world(CARTPOLE, bounds=config.bounds)  # what the run's config.yaml says needs no probe
     assert again.observation_bounds[0] == box[0] and again.observation_bounds[1] == (-3.0, 3.0)
     for wrong in ("4=0:1", "0=1:1", "0:1", "x=0:1", "0=0:inf"):
-        with pytest.raises(PgcError, match="write INDEX=low:high, INDEX from 0 to 3"):
+        with pytest.raises(PgcError, match="write INDEX=low:high, low < high, INDEX from 0 to 3"):
             make_world(CARTPOLE, bounds=(wrong,))
+    (low, high), other = make_world(HERE + "Far").observation_bounds
+    assert np.float32(low) < 1.7e9 < np.float32(high) and other == (2.0, 4.0)
+    with pytest.raises(PgcError, match="is a picture"):
+        make_world(HERE + "Catch", bounds=("0=0:1",))
     with pytest.raises(PgcError, match="cartpole has its own"):
         make_world("cartpole", max_steps=3)
 
@@ -157,6 +165,7 @@ def _last(them, theta, episode):
         ("none", "no Gymnasium environment"),
         ("missing", "cannot load world"),
         ("NoReward", "returned a reward that is not finite"),
+        ("WrongObservation", "an observation has 3 numbers, and its space 2"),
     ],
 )
 def test_what_cannot_be_a_world_is_refused(kind, says):

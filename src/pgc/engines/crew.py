@@ -1,4 +1,4 @@
-"""A crew: workers that do jobs, in this process, in others, or on other machines (`ray_crew.py`).
+"""A crew: workers that do jobs, in other processes or on other machines (`ray_crew.py`).
 
 A worker can be lost at any moment, with its machine. What it had not finished is given to another, and gives the same bits
 (`jobs.py`): nothing is lost, and nothing is randomised twice. Retries are ours: no layer below does any.
@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
-from pgc.engines.jobs import Job, perform
+from pgc.engines.jobs import Job
 from pgc.errors import PgcError
 
 MOST_LOSSES = 3
@@ -98,23 +98,6 @@ class Crew(ABC):
         self.close()
 
 
-class Alone(Crew):
-    """The process does its jobs itself."""
-
-    size = 1
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._waiting: deque[tuple[int, Job]] = deque()
-
-    def _take(self, ticket: int, job: Job) -> None:
-        self._waiting.append((ticket, job))
-
-    def _finished(self, seconds: float | None) -> list[tuple[int, Any]]:
-        ticket, job = self._waiting.popleft()
-        return [(ticket, perform(job))]
-
-
 class Workers(Crew):
     """What crews of several workers share: who does what, and what becomes of it when one is lost."""
 
@@ -181,7 +164,7 @@ class Workers(Crew):
             assert ticket is not None
             self._losses[ticket] += 1
             if self._losses[ticket] >= MOST_LOSSES:
-                raise PgcError(f"{MOST_LOSSES} workers were lost at the same work ({lost.why}); is there memory enough for it?")
+                raise PgcError(f"{MOST_LOSSES} workers were lost at the same work ({lost.why}); what they said is above")
             self._waiting.appendleft(ticket)
         self._replace(worker)
 
@@ -211,10 +194,15 @@ class Processes(Workers):
     def _start(self) -> None:
         """Not by `multiprocessing`, which would run a user's script again in every child."""
         ours, theirs = socket.socketpair()
-        paths = os.pathsep.join([os.getcwd(), *filter(None, sys.path)])
-        command = [sys.executable, "-m", "pgc.engines.worker", str(theirs.fileno())]
+        paths = [path or os.getcwd() for path in sys.path]
+        paths += [os.getcwd()] if os.getcwd() not in paths else []  # last, as `errors.load` has it
+        environment = {**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(paths)}
         popen = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env={**os.environ, **QUIET, "PYTHONPATH": paths}, stdin=subprocess.DEVNULL
+            [sys.executable, "-P", "-m", "pgc.engines.worker", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr.fileno() if _has_file(sys.stderr) else subprocess.DEVNULL,  # ours may be read by a program
         )
         theirs.close()
         worker = Process(popen, Connection(ours.detach()))
@@ -254,9 +242,16 @@ class Processes(Workers):
             self._end(worker)
 
 
+def _has_file(stream: Any) -> bool:
+    try:
+        return stream.fileno() >= 0  # type: ignore[no-any-return]
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def local_crew(processes: int | None) -> Crew:
-    """As many processes as are asked for, or as there are cores; none for one."""
+    """As many processes as are asked for, or as there are cores. One as well: what plays has one core and rounds alike."""
     size = len(os.sched_getaffinity(0)) if processes is None else processes
     if size < 1:
         raise PgcError(f"processes must be at least 1, not {size}")
-    return Alone() if size == 1 else Processes(size)
+    return Processes(size)

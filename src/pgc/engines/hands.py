@@ -12,7 +12,11 @@ from pgc.engines.host import HostSimulation
 from pgc.engines.simulation import Happened, Simulation
 from pgc.errors import PgcError
 from pgc.problem import Problem
+from pgc.worlds.creator import close
 from pgc.worlds.host import HostWorld
+
+MOST_TRIED = 16
+"""Values of ψ for which an environment is made before anything else."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,10 @@ class Hands:
             raise PgcError("--address is that of a Ray cluster; give --engine ray as well")
         if self.processes is not None and self.processes < 1:
             raise PgcError(f"processes must be at least 1, not {self.processes}")
+        world = problem.training.world
+        if isinstance(world, HostWorld):  # what cannot be made should be known before an hour of work
+            for psi in problem.training.population.grid()[:MOST_TRIED]:
+                close(world.make(psi))
         if self.engine == "local" and self.processes is not None and not isinstance(problem.training.world, HostWorld):
             raise PgcError(
                 "a compiled world plays in this process, on every core; --processes is for worlds that play on the host"

@@ -78,9 +78,10 @@ class HostSimulation:
         self._asked: deque[Asked] = deque()
         self._under_way: dict[int, tuple[float, list[Asked]]] = {}
         self._trials: list[Trial] = []
+        start = jax.jit(problem.aggregator.start)
         for i in range(self.trials):
             theta = initial_theta(trial_seed(config.seed, i), problem.training.policy, config.initial)
-            state = jax.jit(problem.aggregator.start)(theta)
+            state = start(theta)
             self._trials.append(Trial(state, _offer(state), ticks=[0] * config.workers))
             self._fill(i)
 

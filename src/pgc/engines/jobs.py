@@ -56,7 +56,7 @@ def _program(config: str, lanes: int) -> Program:
     return Program(build(from_yaml(config)), lanes)
 
 
-@lru_cache(4)
+@lru_cache(64)
 def agents_of(config: str) -> HostAgents:
     """The agents of a config."""
     problem = build(from_yaml(config))

@@ -36,15 +36,15 @@ def learning_curve(run: Run) -> bytes:
     return _png(figure)
 
 
-def comparison(runs: list[Run], fsts: list[np.ndarray]) -> bytes:
+def comparison(runs: list[Run], fsts: list[np.ndarray], labels: list[str]) -> bytes:
     """Several runs: learning curves, and the success ratio over submissions."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
     most = max(run.config.submissions for run in runs)
-    for i, (run, fst) in enumerate(zip(runs, fsts, strict=True)):
+    for i, (run, fst, label) in enumerate(zip(runs, fsts, labels, strict=True)):
         colour = COLOURS[i % len(COLOURS)]
-        _curve(left, run, run.scores(CURVE_TRIALS), colour, label=label_of(run), thin=False)
+        _curve(left, run, run.scores(CURVE_TRIALS), colour, label=label, thin=False)
         n = np.unique(np.linspace(1, run.config.submissions, POINTS).astype(int))
-        right.step(n, metrics.success_ratio(fst, n), where="post", color=colour, label=label_of(run))
+        right.step(n, metrics.success_ratio(fst, n), where="post", color=colour, label=label)
     _dress_curve(left, runs[0])
     left.set_xlim(0, most)
     left.set_title("average score μ$_n$", loc="left", fontsize=11)
@@ -65,7 +65,7 @@ def score_bars(names: list[str], scores: np.ndarray, trained: list[bool], world:
     if len(scores) > 1:
         spread = np.abs(np.quantile(scores, [0.25, 0.75], axis=0) - scores.mean(axis=0))
         axes.errorbar(range(len(names)), scores.mean(axis=0), spread, fmt="none", ecolor="#333333", lw=1, capsize=2)
-    axes.legend(fontsize=8, loc="lower right")
+    axes.legend(fontsize=8, loc="best")
     axes.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
     axes.set(ylabel="mean greedy score")
     _dress_scores(axes, world)
@@ -111,6 +111,12 @@ def _gif(frames: list[Any]) -> bytes:
     return out.getvalue()
 
 
+def labels_of(runs: list[Run]) -> list[str]:
+    """In words; with the folder's name where words alone would not tell them apart."""
+    words = [label_of(run) for run in runs]
+    return [word if words.count(word) == 1 else f"{word} ({run.path.name})" for word, run in zip(words, runs, strict=True)]
+
+
 def label_of(run: Run) -> str:
     """A run in a few words, with the ε that truly holds."""
     c = run.config
@@ -151,10 +157,10 @@ def _dress_curve(axes: Axes, run: Run) -> None:
 
 
 def _dress_scores(axes: Axes, world: World) -> None:
-    """Θ as a line, if there is one; and where a step is worth at most 1 and never less than 0, the whole range."""
+    """Θ as a line, if there is one; and the whole range, where it is known: no more than 1 a step, and Θ nearly that."""
     if np.isfinite(world.score_threshold):
         axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")
-    if 0 < world.score_threshold <= world.max_steps and axes.dataLim.ymin >= 0 and axes.dataLim.ymax <= world.max_steps * 1.01:
+    if 0.9 * world.max_steps <= world.score_threshold <= world.max_steps:
         axes.set_ylim(0, world.max_steps * 1.03)
 
 

@@ -86,6 +86,8 @@ class Run(Folder):
 
     def policies(self) -> dict[str, np.ndarray]:
         """`theta` and `averaged`, each (trials, d)."""
+        if self.has_begun and not self.complete:
+            raise PgcError(f"{self.path} is not finished; continue it with: pgc train --resume {self.path}")
         arrays, _ = self.read_arrays("policy.safetensors")
         if set(arrays) != {"theta", "averaged"}:
             raise PgcError(f"{self.path / 'policy.safetensors'} does not hold theta and averaged; was it made by pgc train?")

@@ -93,14 +93,15 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
     fsts = [np.array([np.inf if f is None else f for f in s["fst"]]) for s in summaries]
     base = next((i for i, s in enumerate(summaries) if s["epsilon"] is None and not s["control"]), None)
     rows = []
-    for run, summary, fst in zip(opened, summaries, fsts, strict=True):
+    labels = figures.labels_of(opened)
+    for run, summary, fst, label in zip(opened, summaries, fsts, labels, strict=True):
         relative = None
         if base is not None and run.config.submissions == opened[base].config.submissions:
             relative = metrics.relative_auc(fst, fsts[base], run.config.submissions)
         rows.append(
             {
                 "run": str(run.path),
-                "label": figures.label_of(run),
+                "label": label,
                 **{k: summary[k] for k in ("mechanism", "epsilon", "control", "trials", "submissions")},
                 **{k: summary[k] for k in ("fst_median", "success_ratio", "auc")},
                 "relative_auc": relative,
@@ -113,7 +114,7 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         where = Folder(folder)
-        where.write("compare.png", figures.comparison(opened, fsts))
+        where.write("compare.png", figures.comparison(opened, fsts, labels))
         result: dict[str, Any] = finite({"runs": rows})
         where.write_json("summary.json", result)
     except OSError as error:

@@ -19,7 +19,7 @@ from pgc.config import TrainConfig
 from pgc.engines import simulation
 from pgc.engines.crew import Crew
 from pgc.engines.hands import Hands, advance, simulation_of
-from pgc.engines.simulation import Happened, program_of
+from pgc.engines.simulation import Happened, Simulation, program_of
 from pgc.errors import PgcError
 from pgc.experiments import metrics
 from pgc.experiments.evaluation import scores_of
@@ -68,6 +68,8 @@ class Batch:
         self.first = np.cumsum([0, *trials])
         self.most = np.repeat([cell.config.submissions for cell in cells], trials)
         self.stops = np.concatenate([np.arange(c.config.trials) >= _whole(c) for c in cells])
+        # On the host a round is a matter of time, and where a trial would stop one of chance.
+        assert isinstance(self.simulation, Simulation) or not self.stops.any()
         self.tracker = metrics.SuccessTracker(sum(trials), problems[0].training.world.score_threshold)
         self.samplers = [metrics.CurveSampler(_whole(c), c.config.submissions, POINTS) for c in cells]
         self.steps = np.zeros(sum(trials), np.int64)

@@ -148,12 +148,12 @@ class Session:
     def _write_results(self) -> None:
         problem, config = self.problem, self.problem.config
         theta, averaged = self.simulation.collected("theta"), self.simulation.collected("average")
+        self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged})
         psis = problem.training.population.grid()
         final, average = (
             scores_of(problem, t, psis, episodes=config.eval_episodes, seed=config.seed, crew=self.crew).mean(axis=1)
             for t in (theta, averaged)
         )
-        self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged})
         self.run.write_json("privacy.json", privacy_statement(problem))
         self.run.write("curve.png", figures.learning_curve(self.run))
         seconds = time.monotonic() - self.began
@@ -175,6 +175,7 @@ class Session:
             "submissions": config.submissions,
             "trials": config.trials,
             "seed": config.seed,
+            "threshold": threshold,
             "fst_median": metrics.median(fst),
             "success_ratio": float(metrics.success_ratio(fst, config.submissions)[0]),
             "auc": metrics.auc(fst, config.submissions),

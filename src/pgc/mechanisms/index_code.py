@@ -16,6 +16,7 @@ from pgc.mechanisms import hadamard_code
 from pgc.mechanisms.base import Array, Mechanism
 from pgc.mechanisms.randomized_response import WORD
 from pgc.mechanisms.sphere import (
+    TINY,
     Moments,
     OnSphere,
     coordinate,
@@ -173,7 +174,7 @@ class IndexCode(OnSphere):
         """Z_j/m."""
         xp = public.__array_namespace__()
         z = self.code(public, code) if self.dense else hadamard_code.vector(code, public, self.dim, self.code_size)
-        return self.size / xp.sqrt(xp.sum(z**2)) * z
+        return self.size / xp.maximum(xp.sqrt(xp.sum(z**2)), xp.asarray(TINY, dtype=z.dtype)) * z
 
     @property
     def simulated_words(self) -> tuple[int, int]:

@@ -12,7 +12,9 @@ import numpy as np
 
 from pgc.device.network import Passed
 from pgc.policies.own import OwnPolicy
-from pgc.policies.torch_module import WIDTH
+
+WIDTH = 64
+"""Rows of a compiled call: always as many, so that a row does not depend on how many others there are."""
 
 
 class HostPolicy(Protocol):

@@ -94,6 +94,8 @@ class OwnPolicy:
             raise PgcError(f"the policy cannot be called with an observation of shape {self.shape}: {_line(error)}") from None
         if made[0].shape != (self.actions.outputs,) or made[1].shape != ():
             raise PgcError(f"the policy returns outputs of shape {made[0].shape}; this world needs ({self.actions.outputs},)")
+        if not bool(jnp.isfinite(self._one(jnp.asarray(self.own.start), jnp.zeros(self._flat))[0]).all()):
+            raise PgcError("the policy's outputs are not finite at θ_0 and an observation of zeros")
 
     @property
     def dim(self) -> int:

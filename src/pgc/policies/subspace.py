@@ -67,7 +67,7 @@ class FeatureSubspace:
     @property
     def dim(self) -> int:
         """Its dimension k: features × what matters of the outputs."""
-        return int(self._features.shape[0] * self.policy.actions.contrasts.shape[0])
+        return count(len(self.bounds), self.degree) * int(self.policy.actions.contrasts.shape[0])
 
     def basis(self, theta: jax.Array) -> jax.Array:
         """W (d, k)."""
@@ -107,7 +107,8 @@ class TangentSubspace:
     @property
     def dim(self) -> int:
         """Its dimension k: features × what matters of the outputs."""
-        return int(self._public[1].shape[0] * self.policy.actions.contrasts.shape[0])
+        features = count(len(self.bounds), self.degree) if self.bounds else self._public[1].shape[0]
+        return int(features * self.policy.actions.contrasts.shape[0])
 
     def basis(self, theta: jax.Array) -> jax.Array:
         """W (d, k)."""
@@ -135,6 +136,11 @@ class TangentSubspace:
 
 
 Subspace = RandomSubspace | FeatureSubspace | TangentSubspace
+
+
+def count(n: int, degree: int) -> int:
+    """Features of n numbers."""
+    return n if degree == 1 else n + n * (n + 1) // 2
 
 
 def features(x: np.ndarray, degree: int, weight: float) -> np.ndarray:

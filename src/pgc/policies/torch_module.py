@@ -15,9 +15,6 @@ from pgc.errors import PgcError, require
 from pgc.policies.actions import Actions
 from pgc.policies.public_states import Bounds
 
-WIDTH = 64
-"""Rows of a call: always as many, so that a row does not depend on how many others there are."""
-
 
 @dataclass(frozen=True, eq=False)
 class OwnTorch:
@@ -49,6 +46,7 @@ class TorchPolicy:
     def __post_init__(self) -> None:
         """Refuse what is no policy for this world."""
         self._torch.set_num_threads(1)  # many processes play side by side
+        self.own.module.eval()  # no dropout: a report must be the same whenever it is made again
         try:
             outputs, _ = self._call(self.own.start, np.zeros((2, int(np.prod(self.shape)))))
         except Exception as error:
@@ -103,13 +101,20 @@ class TorchPolicy:
         return [stack[row] for row in rows]
 
     def each(self, stack: list[np.ndarray], observations: np.ndarray) -> np.ndarray:
-        """Outputs of each θ at its own observation: one call for each θ, of always as many rows (see `host.WIDTH`)."""
+        """Outputs of each θ at its own observation: a call for each row, so that it does not depend on the others, to the bit.
+
+        (In a batch it would: how a matrix product is cut into pieces depends on where a row is.)
+        """
+        torch = self._torch
+        seen = torch.as_tensor(self._seen(observations), dtype=torch.float32).reshape(-1, 1, *self.shape)
+        weights: dict[int, Any] = {}
         made = np.empty((len(stack), self.actions.outputs))
-        for theta in {id(theta): theta for theta in stack}.values():
-            rows = [row for row, other in enumerate(stack) if other is theta]
-            filled = np.zeros((-(-len(rows) // WIDTH) * WIDTH, observations.shape[1]))
-            filled[: len(rows)] = observations[rows]
-            made[rows] = self.forward(theta, filled).outputs[: len(rows)]
+        with torch.inference_mode():
+            for row, theta in enumerate(stack):
+                if id(theta) not in weights:
+                    weights[id(theta)] = self._weights(theta)
+                outputs = torch.func.functional_call(self.own.module, weights[id(theta)], (seen[row],))
+                made[row] = (outputs[0] if isinstance(outputs, tuple) else outputs).numpy()[0]
         return made
 
     @property
@@ -117,16 +122,21 @@ class TorchPolicy:
         return require("torch", "torch")
 
     def _call(self, theta: Any, observations: np.ndarray) -> tuple[Any, Any]:
+        torch, weights = self._torch, self._weights(theta)
+        seen = torch.as_tensor(self._seen(observations), dtype=torch.float32).reshape(-1, *self.shape)
+        made = torch.func.functional_call(self.own.module, weights, (seen,))
+        outputs, values = made if isinstance(made, tuple) else (made, torch.zeros(len(seen)))
+        return outputs, values.reshape(len(seen))
+
+    def _weights(self, theta: Any) -> dict[str, Any]:
+        """θ as the module's parameters."""
         torch = self._torch
         flat = theta if isinstance(theta, torch.Tensor) else torch.as_tensor(np.asarray(theta, np.float32))
         at, weights = 0, {}
         for name, shape in self.own.shapes.items():
             weights[name] = flat[at : at + shape.numel()].view(shape)
             at += shape.numel()
-        seen = torch.as_tensor(self._seen(observations), dtype=torch.float32).reshape(-1, *self.shape)
-        made = torch.func.functional_call(self.own.module, weights, (seen,))
-        outputs, values = made if isinstance(made, tuple) else (made, torch.zeros(len(seen)))
-        return outputs, values.reshape(len(seen))
+        return weights
 
     def _seen(self, observations: np.ndarray) -> np.ndarray:
         if self.bounds is None:

@@ -8,8 +8,10 @@ and whatever it derives from it comes out right, in any environment.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from pgc.errors import PgcError, load, require
@@ -28,6 +30,8 @@ class Creator:
     """That it is registered with."""
     spec: Any = None
     """Gymnasium's, if it is registered."""
+    _kept: set[str] = field(default_factory=set)
+    """Attributes that are known to stay as they are told."""
 
     def create(self, changes: dict[str, float], *, render: bool = False) -> Any:
         """An environment whose ψ differs from the usual in these fields."""
@@ -48,10 +52,17 @@ class Creator:
             raise
         except Exception as error:
             raise PgcError(f"{self.name} cannot be made with {given | pins} ({_line(error)})") from None
-        for field, value in pins.items():
-            if getattr(env.unwrapped, field, None) != value:
-                raise PgcError(f"{self.name} does not keep {field} = {value:g}; vary one of its constructor's arguments instead")
+        if not self._kept.issuperset(pins):
+            self._check(env, pins)
+            self._kept.update(pins)
         return env
+
+    def _check(self, env: Any, pins: dict[str, Any]) -> None:
+        """Once for each field: that it is there, and still is when an episode has begun."""
+        env.reset(seed=0)
+        for name, value in pins.items():
+            if getattr(inside(env), name, None) != value:
+                raise PgcError(f"{self.name} does not keep {name} = {value:g}; vary one of its constructor's arguments instead")
 
     @property
     def _accepted(self) -> dict[str, Any]:
@@ -61,14 +72,22 @@ class Creator:
             return {}
         return {name: p.default for name, p in found.items() if p.default is not p.empty}
 
-    @property
+    @cached_property
     def usual(self) -> dict[str, Number]:
-        """Every number that can be varied: arguments of the constructor, and attributes of what it makes."""
+        """Every number that can be varied: arguments of the constructor, and attributes of what it makes.
+
+        Those that differ from one environment to the next (a time, a counter) belong to nobody's ψ.
+        """
         accepted = {k: self.arguments.get(k, v) for k, v in self._accepted.items()}
-        env = self.create({}).unwrapped
-        attributes = {k: v for kind in reversed(type(env).__mro__) for k, v in vars(kind).items()} | vars(env)
+        once, again = self._attributes(), self._attributes()
+        same = {k: v for k, v in once.items() if _is_number(v) and k in again and again[k] == v}
+        return {k: v for k, v in (same | accepted).items() if _is_number(v) and k.isidentifier() and not k.startswith("_")}
+
+    def _attributes(self) -> dict[str, Any]:
+        env = inside(self.create({}))
+        found: dict[str, Any] = {k: v for kind in reversed(type(env).__mro__) for k, v in vars(kind).items()} | vars(env)
         close(env)
-        return {k: v for k, v in (attributes | accepted).items() if _is_number(v) and k.isidentifier() and not k.startswith("_")}
+        return found
 
     def _wrapped(self, make: Callable[..., Any], given: dict[str, Any]) -> Any:
         spec = replace(self.spec, entry_point=make, kwargs=given, order_enforce=False, disable_env_checker=True)
@@ -107,6 +126,11 @@ def pinned(kind: Any, pins: dict[str, Any], arguments: dict[str, Any]) -> Any:
     return env
 
 
+def inside(env: Any) -> Any:
+    """The environment itself, without wrappers."""
+    return getattr(env, "unwrapped", env)
+
+
 def close(env: Any) -> None:
     """Done with it, whatever it says."""
     try:
@@ -116,7 +140,7 @@ def close(env: Any) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _line(error: BaseException) -> str:

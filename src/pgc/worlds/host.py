@@ -21,6 +21,8 @@ from pgc.worlds.spaces import Acting, Observation, acting_of, observation_of
 DEFAULT_STEPS = 1000
 """Where an environment has no time limit of its own."""
 PROBE_STEPS = 1000
+HUGE = 1e6
+"""A limit of this size says nothing."""
 WIDER = 1.25
 """The public box is so much wider than what the probe saw."""
 
@@ -81,6 +83,8 @@ def host_world(name: str, max_steps: int | None, threshold: float | None, bounds
     def probe() -> np.ndarray:
         return box_around(_seen(env, observation, acting, limit, name), observation)
 
+    if observation.image and bounds:
+        raise PgcError(f"an observation of {name} is a picture: it has the bounds of a byte, and takes no others")
     box = () if observation.image else given_bounds(observation, name, bounds, probe)
     close(env)
     return HostWorld(
@@ -113,11 +117,13 @@ def box_around(seen: np.ndarray, observation: Observation) -> np.ndarray:
     low, high = seen.min(axis=0), seen.max(axis=0)
     middle, half = (low + high) / 2, (high - low) / 2 * WIDER
     low, high = np.maximum(middle - half, observation.low), np.minimum(middle + half, observation.high)
-    flat = high - low < 1e-9  # never changed: take the space's own limits, or something about it
-    wide = np.isfinite(observation.high - observation.low) & (observation.high > observation.low)
-    low = np.where(flat, np.where(wide, observation.low, middle - 1), low)
-    high = np.where(flat, np.where(wide, observation.high, middle + 1), high)
-    return np.stack([low, high]).astype(np.float32)
+    # What never changed, or by less than a float32 tells apart: take the space's own limits, or something about it.
+    flat = high - low < 1e-5 * np.maximum(np.abs(middle), 1e-4)
+    wide = (observation.high > observation.low) & (np.maximum(np.abs(observation.low), np.abs(observation.high)) < HUGE)
+    about = np.maximum(1.0, 1e-3 * np.abs(middle))
+    low = np.where(flat, np.where(wide, observation.low, middle - about), low)
+    high = np.where(flat, np.where(wide, observation.high, middle + about), high)
+    return np.stack([low, high])
 
 
 def _seen(env: Any, observation: Observation, acting: Acting, limit: int, name: str) -> np.ndarray:
@@ -173,7 +179,7 @@ def _bound(text: str, dim: int, name: str) -> tuple[int, tuple[float, float]]:
             raise ValueError
     except ValueError:
         raise PgcError(
-            f"'{text}' is no bound; write INDEX=low:high, INDEX from 0 to {dim - 1} for the numbers of {name}'s observations"
+            f"'{text}' is no bound; write INDEX=low:high, low < high, INDEX from 0 to {dim - 1} ({name} has {dim} numbers)"
         ) from None
     return at, (low, high)
 

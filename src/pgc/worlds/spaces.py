@@ -31,7 +31,10 @@ class Observation(NamedTuple):
         if self.categories is not None:
             one: np.ndarray = np.eye(1, self.categories, int(seen) - self.first, np.float32)[0]
             return one
-        return np.asarray(seen, np.uint8 if self.image else np.float32).reshape(-1)
+        row = np.asarray(seen, np.uint8 if self.image else np.float32).reshape(-1)
+        if row.size != self.dim:
+            raise ValueError(f"an observation has {row.size} numbers, and its space {self.dim}")
+        return row
 
 
 class Acting(NamedTuple):
@@ -61,8 +64,8 @@ def observation_of(space: Any, name: str) -> Observation:
         return Observation(n, None, n, int(space.start), np.zeros(n), np.ones(n))
     if not isinstance(space, spaces.Box):
         raise PgcError(f"{name} has observations of kind {_kind(space)}; pgc needs Box or Discrete ({_wrap(space)})")
-    if len(space.shape) == 3 and space.dtype == np.uint8:
-        height, width, channels = space.shape
+    if len(space.shape) in (2, 3) and space.dtype == np.uint8:
+        height, width, channels = (*space.shape, 1)[:3]
         return Observation(math.prod(space.shape), (height, width, channels), None, 0, none, none)
     dim = math.prod(space.shape)
     low, high = (np.asarray(end, float).reshape(-1) for end in (space.low, space.high))
