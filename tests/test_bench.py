@@ -2,8 +2,10 @@ import json
 
 import pytest
 
+from pgc.bench import scaling
 from pgc.bench.throughput import bench
 from pgc.cli import main
+from pgc.errors import PgcError
 
 FIELDS = {"steps_per_s", "submissions_per_s", "ratio_torch", "ratio_numpy", "compile_s"}
 
@@ -25,3 +27,25 @@ def test_bench_says_what_it_knows(capsys):
 def test_bench_with_pytorch():
     result = bench("prs", trials=180, seconds=3.0, seed=0, baselines=True)
     assert result["ratio_torch"] > 50 and result["compile_s"] < 20
+
+
+def test_how_cost_grows_is_measured(monkeypatch, capsys):
+    """Every part that needs no extra, in small."""
+    for name, few in (
+        ("TRIALS", (2,)),
+        ("AGENTS", (3,)),
+        ("DIMENSIONS", (100, 70_000)),
+        ("WORKERS", (1,)),
+        ("MOST_OF_LAPLACE", 100),
+    ):
+        monkeypatch.setattr(scaling, name, few)
+    made = scaling.scale(0.2, 0, None, ("trials", "agents", "dimensions", "update", "slow"))
+    assert made["trials"][0]["steps_per_s"] > 0 and made["agents"][0]["workers"] == 3
+    reports = {(row["mechanism"], row["d"]): row for row in made["dimensions"]}
+    assert reports["index", 70_000]["bytes"] == reports["duchi", 100]["bytes"] == 14 and reports["laplace", 100]["bytes"] == 413
+    assert ("laplace", 70_000) not in reports
+    assert made["slow"]["processes"][0]["steps_per_s"] < 1000  # a millisecond each
+    said = scaling.lines(made)
+    assert any(line.startswith("dimensions") and "mechanism index" in line for line in said)
+    with pytest.raises(PgcError, match="seconds must be greater than 0"):
+        scaling.scale(0, 0)

@@ -264,7 +264,7 @@ def test_a_world_that_cannot_be_made_for_every_psi_is_refused_before_the_work(ca
 
 def test_workers_end_with_their_driver():
     crew = Processes(2)
-    pids = [worker.popen.pid for worker in crew._all]
+    pids = [worker.popen.pid for worker in crew._hands]
     crew.close()
     for pid in pids:
         with pytest.raises(ProcessLookupError):

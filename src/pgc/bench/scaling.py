@@ -7,7 +7,7 @@ import importlib.util
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,8 @@ MOST_OF_LAPLACE = 10**5
 WORKERS = (1, 2)
 
 
-def scale(seconds: float, seed: int, progress: Progress | None = None) -> dict[str, Any]:
-    """Measure everything that is installed here, each for about so many seconds."""
+def scale(seconds: float, seed: int, progress: Progress | None = None, only: Collection[str] = ()) -> dict[str, Any]:
+    """Measure everything that is installed here, or only some parts, each for about so many seconds."""
     if not seconds > 0:
         raise PgcError("seconds must be greater than 0")
     require("gymnasium", "gymnasium")
@@ -55,6 +55,7 @@ def scale(seconds: float, seed: int, progress: Progress | None = None) -> dict[s
     }
     if importlib.util.find_spec("ray"):
         parts["sharded"] = lambda: _sharded(seconds, seed)
+    parts = {name: measure for name, measure in parts.items() if not only or name in only}
     made: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "seconds": seconds, "seed": seed}
     for done, (name, measure) in enumerate(parts.items()):
         if progress:
@@ -166,14 +167,16 @@ def _host_rate(seconds: float, crew: Crew, **settings: Any) -> dict[str, Any]:
 
 def _rate(seconds: float, advance: Callable[[], tuple[int, int]]) -> dict[str, Any]:
     """Steps and reports a second, after a first round that compiles."""
+    began = time.perf_counter()
     advance()
+    first = time.perf_counter() - began
     steps = reports = 0
     began = time.perf_counter()
     while time.perf_counter() - began < seconds:
         more = advance()
         steps, reports = steps + more[0], reports + more[1]
     took = time.perf_counter() - began
-    return {"steps_per_s": steps / took, "reports_per_s": reports / took}
+    return {"steps_per_s": steps / took, "reports_per_s": reports / took, "first_round_s": first}
 
 
 def _cpu(work: Callable[[], Any], times: int = 3) -> tuple[float, Any]:

@@ -101,6 +101,9 @@ class Crew(ABC):
 class Workers(Crew):
     """What crews of several workers share: who does what, and what becomes of it when one is lost."""
 
+    ahead = 1
+    """Jobs that a worker is given at a time."""
+
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
@@ -110,20 +113,20 @@ class Workers(Crew):
         """What is not finished, by ticket."""
         self._losses: Counter[int] = Counter()
         self._waiting: deque[int] = deque()
-        self._busy: dict[Any, int] = {}
-        self._idle: list[Any] = []
+        self._hands: dict[Any, list[int]] = {}
+        """What each worker has to do, the first of it now."""
 
     @abstractmethod
-    def _send(self, worker: Any, job: Job) -> None:
+    def _send(self, worker: Any, ticket: int, job: Job) -> None:
         """Give a job to a worker. `Lost` is told by `_receive`."""
 
     @abstractmethod
-    def _receive(self, seconds: float | None) -> list[tuple[Any, Any]]:
-        """What workers returned: a result, `Failed` or `Lost`."""
+    def _receive(self, seconds: float | None) -> list[tuple[Any, int | None, Any]]:
+        """What workers returned: a ticket and a result, `Failed` or `Lost`; or no ticket: the worker is there."""
 
     @abstractmethod
     def _replace(self, worker: Any) -> None:
-        """A new worker for one that was lost; it is idle once it is there."""
+        """A new worker for one that was lost."""
 
     def _take(self, ticket: int, job: Job) -> None:
         self._jobs[ticket] = job
@@ -133,14 +136,17 @@ class Workers(Crew):
     def _finished(self, seconds: float | None) -> list[tuple[int, Any]]:
         done: list[tuple[int, Any]] = []
         failed = None
-        for worker, result in self._receive(seconds):
-            ticket = self._busy.pop(worker, None)
+        for worker, ticket, result in self._receive(seconds):
             if isinstance(result, Lost):
-                self._lose(worker, ticket, result)
+                if ticket is None or worker in self._hands:  # else what was lost with it is known already
+                    self._lose(worker, result)
                 continue
-            self._idle.append(worker)
-            if ticket is None or self._jobs.pop(ticket, None) is None:
-                continue  # it was only new, or what it did is not wanted any more
+            if ticket is None:
+                self._hands[worker] = []
+                continue
+            self._hands[worker].remove(ticket)
+            if self._jobs.pop(ticket, None) is None:
+                continue  # it is not wanted any more
             if isinstance(result, Failed):
                 failed = result
             else:
@@ -153,20 +159,23 @@ class Workers(Crew):
         return done
 
     def _assign(self) -> None:
-        while self._waiting and self._idle:
-            worker, ticket = self._idle.pop(), self._waiting.popleft()
-            self._busy[worker] = ticket
-            self._send(worker, self._jobs[ticket])
+        while self._waiting and self._hands:
+            worker = min(self._hands, key=lambda w: len(self._hands[w]))
+            if len(self._hands[worker]) >= self.ahead:
+                return
+            ticket = self._waiting.popleft()
+            self._hands[worker].append(ticket)
+            self._send(worker, ticket, self._jobs[ticket])
 
-    def _lose(self, worker: Any, ticket: int | None, lost: Lost) -> None:
+    def _lose(self, worker: Any, lost: Lost) -> None:
         self.replaced += 1
-        if ticket in self._jobs:
-            assert ticket is not None
+        unfinished = [ticket for ticket in self._hands.pop(worker, []) if ticket in self._jobs]
+        self._waiting.extendleft(reversed(unfinished))
+        self._replace(worker)
+        for ticket in unfinished[:1]:  # what it was at
             self._losses[ticket] += 1
             if self._losses[ticket] >= MOST_LOSSES:
                 raise PgcError(f"{MOST_LOSSES} workers were lost at the same work ({lost.why}); what they said is above")
-            self._waiting.appendleft(ticket)
-        self._replace(worker)
 
 
 class Process(NamedTuple):
@@ -187,7 +196,6 @@ class Processes(Workers):
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
-        self._all: list[Process] = []
         for _ in range(size):
             self._start()
 
@@ -206,40 +214,40 @@ class Processes(Workers):
         )
         theirs.close()
         worker = Process(popen, Connection(ours.detach()))
-        self._all.append(worker)
-        self._idle.append(worker)
+        self._hands[worker] = []
 
-    def _send(self, worker: Process, job: Job) -> None:
+    def _send(self, worker: Process, ticket: int, job: Job) -> None:
         try:
             worker.pipe.send(job)
         except OSError:
             return  # it is gone: _receive will say so
 
-    def _receive(self, seconds: float | None) -> list[tuple[Any, Any]]:
-        by_pipe = {worker.pipe: worker for worker in self._busy}
-        made: list[tuple[Any, Any]] = []
+    def _receive(self, seconds: float | None) -> list[tuple[Any, int | None, Any]]:
+        by_pipe = {worker.pipe: worker for worker, tickets in self._hands.items() if tickets}
+        made: list[tuple[Any, int | None, Any]] = []
         for pipe in wait(list(by_pipe), seconds):
             worker = by_pipe[pipe]
+            ticket = self._hands[worker][0]
             try:
-                made.append((worker, worker.pipe.recv()))
+                made.append((worker, ticket, worker.pipe.recv()))
             except (EOFError, OSError):
-                made.append((worker, Lost(f"a process ended with {worker.popen.wait()}")))
+                made.append((worker, ticket, Lost(f"a process ended with {worker.popen.wait()}")))
         return made
 
     def _replace(self, worker: Process) -> None:
         self._end(worker)
         self._start()
 
-    def _end(self, worker: Process) -> None:
+    @staticmethod
+    def _end(worker: Process) -> None:
         worker.pipe.close()
         worker.popen.terminate()
         worker.popen.wait()
-        self._all.remove(worker)
 
     def close(self) -> None:
         """Let the workers go."""
-        for worker in list(self._all):
-            self._end(worker)
+        while self._hands:
+            self._end(self._hands.popitem()[0])
 
 
 def _has_file(stream: Any) -> bool:

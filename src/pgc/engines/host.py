@@ -67,6 +67,7 @@ class HostSimulation:
     """Trials in progress, of one problem, played by a crew. It looks like a `Simulation` from outside."""
 
     lanes = 1
+    watched = False
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

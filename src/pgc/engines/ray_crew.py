@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import time
+import warnings
 from typing import Any
 
 from pgc.engines.crew import QUIET, Lost, Workers
@@ -25,18 +26,23 @@ LOOK_SECONDS = 5.0
 class RayCrew(Workers):
     """Actors, one for each CPU of the cluster, or as many as are asked for."""
 
+    ahead = 2
+    """While one result travels here and the next job there, an actor does another."""
+
     def __init__(self, address: str | None = None, processes: int | None = None) -> None:
         self._ray = require("ray", "ray")
         if processes is not None and processes < 1:
             raise PgcError(f"processes must be at least 1, not {processes}")
         self._ours = not self._ray.is_initialized()
         if self._ours:
-            _connect(self._ray, address, processes)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # that it starts processes beside JAX's threads: it execs at once
+                _connect(self._ray, address, processes)
         self._asked = processes
         super().__init__(self._wanted())
         self._remote = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(Hand)
-        self._refs: dict[Any, Any] = {}
-        """What we wait for, and who does it."""
+        self._refs: dict[Any, tuple[Any, int | None]] = {}
+        """What we wait for: who does it, and its ticket."""
         for _ in range(self.size):
             self._start()
         self._looked = time.monotonic()
@@ -47,21 +53,21 @@ class RayCrew(Workers):
     def _start(self) -> None:
         """An actor is idle once it has answered: Ray makes it when there is room for it."""
         actor = self._remote.remote()
-        self._refs[actor.ready.remote()] = actor
+        self._refs[actor.ready.remote()] = actor, None
 
-    def _send(self, worker: Any, job: Job) -> None:
-        self._refs[worker.perform.remote(job)] = worker
+    def _send(self, worker: Any, ticket: int, job: Job) -> None:
+        self._refs[worker.perform.remote(job)] = worker, ticket
 
-    def _receive(self, seconds: float | None) -> list[tuple[Any, Any]]:
+    def _receive(self, seconds: float | None) -> list[tuple[Any, int | None, Any]]:
         ray, made = self._ray, []
         self._look_for_nodes()
         done, _ = ray.wait(list(self._refs), timeout=LOOK_SECONDS if seconds is None else seconds, fetch_local=False)
         for ref in done:
-            worker = self._refs.pop(ref)
+            worker, ticket = self._refs.pop(ref)
             try:
-                made.append((worker, ray.get(ref)))
+                made.append((worker, ticket, ray.get(ref)))
             except ray.exceptions.RayError as error:  # the actor, its node, or an object that was on it
-                made.append((worker, Lost(" ".join(str(error).split())[:120])))
+                made.append((worker, ticket, Lost(" ".join(str(error).split())[:120])))
         if not made and seconds is None:
             return self._receive(None)
         return made
@@ -81,7 +87,7 @@ class RayCrew(Workers):
 
     def close(self) -> None:
         """Let the actors go, and the cluster if it was started for this."""
-        for worker in {*self._refs.values(), *self._idle, *self._busy}:
+        for worker in {*(worker for worker, _ in self._refs.values()), *self._hands}:
             with contextlib.suppress(Exception):
                 self._ray.kill(worker)
         if self._ours:

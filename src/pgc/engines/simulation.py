@@ -34,6 +34,8 @@ GPU_LANES_MULTIPLE = 128
 LANE_TURNS = 2**21
 MOST_TURNS = 1024
 """Turns between two looks at what happened: a fraction of a second, and records of a few megabytes."""
+TURNS_AWAY = 4
+"""Times as many where a crew plays: what travels is the same, however long they play."""
 
 
 class Happened(NamedTuple):
@@ -75,6 +77,8 @@ class Simulation:
     def __init__(self, *problems: Problem) -> None:
         self.config = to_yaml(problems[0].config)
         """Of one of them: it names the program that they share."""
+        self.watched = False
+        """Whether somebody stops trials when they have succeeded: when exactly depends on how often they are looked at."""
         self.trials = sum(problem.config.trials for problem in problems)
         on_cpu = jax.default_backend() == "cpu"
         self.lanes = CPU_LANES if on_cpu else -(-self.trials // GPU_LANES_MULTIPLE) * GPU_LANES_MULTIPLE
@@ -101,7 +105,7 @@ class Simulation:
     @property
     def running(self) -> bool:
         """Whether any trial still collects."""
-        return any(bool(jnp.any(block.state.running)) for block in self._blocks)
+        return any(bool(np.any(block.state.running)) for block in self._blocks)
 
     @property
     def collecting(self) -> np.ndarray:
@@ -148,7 +152,7 @@ class Simulation:
         self._pack()
 
     def _repack(self) -> None:
-        left = sum(int(jnp.sum(block.state.running)) for block in self._blocks)
+        left = sum(int(np.sum(block.state.running)) for block in self._blocks)
         if -(-left // self.lanes) < len(self._blocks):
             self._bring_home()
             self._pack()
@@ -186,14 +190,14 @@ def _have_played(simulations: Sequence[Simulation], crew: Crew) -> Iterator[tupl
     jobs = {}
     for i, s in enumerate(simulations):
         for j, block in enumerate(s._blocks):
-            arguments = (s.config, leaves(block.engine), leaves(block.state), s.turns)
+            turns = s.turns if s.watched else TURNS_AWAY * s.turns
+            arguments = (s.config, leaves(block.engine), leaves(block.state), turns)
             jobs[crew.submit(Job("advance", arguments))] = i, j
     while jobs:
         for ticket, (state, happened) in crew.results(jobs.keys()):
             i, j = jobs.pop(ticket)
             block = simulations[i]._blocks[j]
-            home = jax.tree.unflatten(jax.tree.structure(block.state), [jnp.asarray(leaf) for leaf in state])
-            simulations[i]._blocks[j] = block._replace(state=home)
+            simulations[i]._blocks[j] = block._replace(state=jax.tree.unflatten(jax.tree.structure(block.state), state))
             yield i, block.trials, happened
     for simulation in simulations:
         simulation._repack()

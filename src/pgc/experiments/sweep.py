@@ -70,6 +70,7 @@ class Batch:
         self.stops = np.concatenate([np.arange(c.config.trials) >= _whole(c) for c in cells])
         # On the host a round is a matter of time, and where a trial would stop one of chance.
         assert isinstance(self.simulation, Simulation) or not self.stops.any()
+        self.simulation.watched = bool(self.stops.any())
         self.tracker = metrics.SuccessTracker(sum(trials), problems[0].training.world.score_threshold)
         self.samplers = [metrics.CurveSampler(_whole(c), c.config.submissions, POINTS) for c in cells]
         self.steps = np.zeros(sum(trials), np.int64)
