@@ -39,6 +39,7 @@ def test_how_cost_grows_is_measured(monkeypatch, capsys):
         ("MOST_OF_LAPLACE", 100),
     ):
         monkeypatch.setattr(scaling, name, few)
+    monkeypatch.setattr(scaling.importlib.util, "find_spec", lambda name: None)  # no extra
     made = scaling.scale(0.2, 0, None, ("trials", "agents", "dimensions", "update", "slow"))
     assert made["trials"][0]["steps_per_s"] > 0 and made["agents"][0]["workers"] == 3
     reports = {(row["mechanism"], row["d"]): row for row in made["dimensions"]}

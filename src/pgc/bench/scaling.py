@@ -133,7 +133,7 @@ def _slow(seconds: float, seed: int) -> dict[str, Any]:
             with _ray(size) as cluster:
                 made["ray"].append({"workers": size, **_host_rate(seconds, cluster, **settings)})
     for kind, rows in made.items():
-        if rows:
+        if rows and rows[0]["steps_per_s"]:
             rows[-1]["ratio"] = rows[-1]["steps_per_s"] / rows[0]["steps_per_s"]
             made[kind] = rows
     return made
