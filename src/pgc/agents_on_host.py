@@ -18,7 +18,7 @@ from pgc.agent import LocalTraining
 from pgc.device.network import softmax
 from pgc.device.play import Episode, coordinates, lift, tried
 from pgc.device.recipe import Recipe
-from pgc.errors import PgcError
+from pgc.errors import PgcError, in_one_line
 from pgc.policies.host import HostPolicy
 from pgc.randomness import Stream
 from pgc.release.release import public_words
@@ -238,8 +238,8 @@ class HostAgents:
             seen, reward, terminated, truncated, _ = lane.env.step(world.acting.plain(action))
             row, reward = world.observation.flat(seen), float(reward)
         except Exception as error:
-            words = " ".join(f"{type(error).__name__}: {error}".split())[:160]
-            raise EnvironmentFailed(f"{world.name} raised {words} in step {len(lane.actions) + 1} of an episode") from None
+            where = f"step {len(lane.actions) + 1} of an episode"
+            raise EnvironmentFailed(f"{world.name} raised {in_one_line(error)} in {where}") from None
         lane.seen.append(row)
         lane.actions.append(action)
         lane.rewards.append(reward)
@@ -276,8 +276,7 @@ class HostAgents:
         except PgcError:
             raise
         except Exception as error:
-            words = " ".join(f"{type(error).__name__}: {error}".split())[:160]
-            raise PgcError(f"the policy raised {words}") from None
+            raise PgcError(f"the policy raised {in_one_line(error)}") from None
 
     def _psi(self, ask: Asked) -> Any:
         """Of the agent: the same over all its submissions."""

@@ -24,6 +24,12 @@ class BudgetSpent(PgcError):
     """An agent was asked for more than its ε allows. It refuses; nothing is sent."""
 
 
+def in_one_line(error: BaseException) -> str:
+    """Its kind and what it says, without line breaks and not too long."""
+    words = " ".join(f"{type(error).__name__}: {error}".split())
+    return words if len(words) <= 160 else words[:157] + "…"
+
+
 def load(name: str, what: str) -> Any:
     """The thing of one's own that MODULE:NAME names."""
     module, _, of = name.partition(":")
@@ -32,10 +38,9 @@ def load(name: str, what: str) -> Any:
     try:
         return getattr(importlib.import_module(module), of)
     except Exception as error:  # whatever a user's module does
-        why = error if isinstance(error, ImportError | AttributeError | ValueError) else f"{type(error).__name__}: {error}"
-        words = " ".join(str(why).split())[:160]
+        why = in_one_line(error)
         raise PgcError(
-            f"cannot load {what} '{name}' ({words}); write MODULE:NAME of a module that is installed, or lies in this folder"
+            f"cannot load {what} '{name}' ({why}); write MODULE:NAME of a module that is installed or lies here"
         ) from None
 
 

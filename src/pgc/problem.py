@@ -15,7 +15,7 @@ from pgc.agent import LocalTraining
 from pgc.aggregator import Aggregator
 from pgc.budget import split_budget
 from pgc.config import TrainConfig
-from pgc.errors import PgcError, load
+from pgc.errors import PgcError, in_one_line, load
 from pgc.mechanisms import Mechanism, NormLift, ScoreBit, find_mechanism, make_mechanism
 from pgc.policies import ActorCritic, LossOptions
 from pgc.policies.actions import Actions
@@ -258,8 +258,7 @@ def _of_ones_own(name: str, shape: tuple[int, ...], actions: Actions, bounds: Bo
     except PgcError:
         raise
     except Exception as error:
-        words = " ".join(f"{type(error).__name__}: {error}".split())[:160]
-        raise PgcError(f"{name}({shape}, {actions.outputs}) raised {words}") from None
+        raise PgcError(f"{name}({shape}, {actions.outputs}) raised {in_one_line(error)}") from None
     if isinstance(made, OwnTorch):
         return TorchPolicy(made, shape, actions, bounds)
     if not isinstance(made, Own):

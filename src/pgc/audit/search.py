@@ -19,8 +19,8 @@ from pgc.audit.paths import Source
 
 PILOT = 600
 """Draws of each input in the first sample."""
-FEW, AGAIN = 24, 4000
-"""So many pairs are looked at again, with so many draws."""
+FEW, FEWER, AGAIN = 24, 6, 4000
+"""So many pairs are looked at again, or so many, with so many draws."""
 BINS = 12
 NOTHING = -1
 """Stands for a report that is missing."""
@@ -87,10 +87,13 @@ def look(source: Source, candidates: list[np.ndarray], number: int, last_bits: b
         drawn = [(g, rows, features(rows, plain)) for g in found[:2] for rows in [source(g, number, AGAIN).astype(float)]]
         return _suggest(drawn[0], drawn[1], plain)[1]
 
-    # The best of hundreds of pairs is partly luck: the first few are learnt again from more draws, and the best of both is kept.
-    few = [found for _, found in suggested[:FEW]]
-    few += [again(found) for found in few]
-    return max(few, key=lambda found: _promise(*_hits(source, found, number, AGAIN)))
+    # The best of hundreds of pairs is partly luck: the first few are looked at again, with more draws. Where codes are continuous
+    # an event is learnt with some error, so that more pairs are looked at, and learnt again; where drawing is dear, it is not.
+    thorough = not (plain.counted or last_bits)
+    few = [found for _, found in suggested[: FEW if thorough else FEWER]]
+    if thorough:
+        few += [again(found) for found in few]
+    return max(few, key=lambda found: _promise(*_hits(source, found, number, AGAIN if thorough else AGAIN // 2)))
 
 
 Sampled = tuple[np.ndarray, np.ndarray, list[np.ndarray]]

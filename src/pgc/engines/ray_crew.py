@@ -15,7 +15,7 @@ from typing import Any
 
 from pgc.engines.crew import QUIET, Lost, Workers
 from pgc.engines.jobs import Job
-from pgc.errors import PgcError, require
+from pgc.errors import PgcError, in_one_line, require
 
 REACH_SECONDS = 10.0
 """How long an address may take to answer."""
@@ -67,7 +67,7 @@ class RayCrew(Workers):
             try:
                 made.append((worker, ticket, ray.get(ref)))
             except ray.exceptions.RayError as error:  # the actor, its node, or an object that was on it
-                made.append((worker, ticket, Lost(" ".join(str(error).split())[:120])))
+                made.append((worker, ticket, Lost(in_one_line(error))))
         if not made and seconds is None:
             return self._receive(None)
         return made
@@ -129,5 +129,4 @@ def _connect(ray: Any, address: str | None, processes: int | None) -> None:
     try:
         ray.init(address=address, runtime_env=environment, **quiet)
     except Exception as error:
-        words = " ".join(str(error).split())[:160]
-        raise PgcError(f"cannot join the Ray cluster at {address} ({words})") from None
+        raise PgcError(f"cannot join the Ray cluster at {address} ({in_one_line(error)})") from None

@@ -8,7 +8,7 @@ import numpy as np
 
 from pgc.config import to_yaml
 from pgc.engines.jobs import agents_of
-from pgc.errors import PgcError
+from pgc.errors import PgcError, in_one_line
 from pgc.problem import Problem
 from pgc.worlds.creator import close
 from pgc.worlds.host import reset, step
@@ -43,6 +43,5 @@ def _picture(env: Any, name: str) -> np.ndarray:
         if picture.ndim != 3:
             raise ValueError("not a picture")
     except Exception as error:  # whatever an environment does
-        words = " ".join(f"{type(error).__name__} {error}".split())[:100]
-        raise PgcError(f"{name} does not render itself as pictures (rgb_array): leave out --gif ({words})") from None
+        raise PgcError(f"{name} does not render itself as pictures: leave out --gif ({in_one_line(error)})") from None
     return picture

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from pgc.errors import PgcError, require
+from pgc.errors import PgcError, in_one_line, require
 from pgc.policies.actions import Actions
 from pgc.policies.public_states import Bounds
 
@@ -91,7 +91,9 @@ class OwnPolicy:
         except PgcError:
             raise
         except Exception as error:
-            raise PgcError(f"the policy cannot be called with an observation of shape {self.shape}: {_line(error)}") from None
+            raise PgcError(
+                f"the policy cannot be called with an observation of shape {self.shape}: {in_one_line(error)}"
+            ) from None
         if made[0].shape != (self.actions.outputs,) or made[1].shape != ():
             raise PgcError(f"the policy returns outputs of shape {made[0].shape}; this world needs ({self.actions.outputs},)")
         if not bool(jnp.isfinite(self._one(jnp.asarray(self.own.start), jnp.zeros(self._flat))[0]).all()):
@@ -170,7 +172,3 @@ def _last(feature_first: jax.Array) -> jax.Array:
 
 def _first(feature_last: jax.Array) -> jax.Array:
     return jnp.moveaxis(feature_last, -1, 0)
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:160]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pgc.device.network import Passed
-from pgc.errors import PgcError, require
+from pgc.errors import PgcError, in_one_line, require
 from pgc.policies.actions import Actions
 from pgc.policies.public_states import Bounds
 
@@ -50,8 +50,8 @@ class TorchPolicy:
         try:
             outputs, _ = self._call(self.own.start, np.zeros((2, int(np.prod(self.shape)))))
         except Exception as error:
-            words = " ".join(f"{type(error).__name__}: {error}".split())[:160]
-            raise PgcError(f"the policy cannot be called with observations of shape (n, {self.shape}): {words}") from None
+            called = f"observations of shape (n, {self.shape})"
+            raise PgcError(f"the policy cannot be called with {called}: {in_one_line(error)}") from None
         if tuple(outputs.shape) != (2, self.actions.outputs):
             raise PgcError(
                 f"the policy returns outputs of shape {tuple(outputs.shape)}; this world needs (n, {self.actions.outputs})"

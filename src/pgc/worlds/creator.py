@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from pgc.errors import PgcError, load, require
+from pgc.errors import PgcError, in_one_line, load, require
 
 Number = int | float
 
@@ -51,7 +51,7 @@ class Creator:
         except PgcError:
             raise
         except Exception as error:
-            raise PgcError(f"{self.name} cannot be made with {given | pins} ({_line(error)})") from None
+            raise PgcError(f"{self.name} cannot be made with {given | pins} ({in_one_line(error)})") from None
         if not self._kept.issuperset(pins):
             self._check(env, pins)
             self._kept.update(pins)
@@ -107,7 +107,7 @@ def find(name: str) -> Creator:
             name, gymnasium.envs.registration.load_env_creator(make) if isinstance(make, str) else make, spec.kwargs, spec
         )
     except Exception as error:  # Gymnasium's own, ImportError of a namespace, and what an environment's module does
-        raise PgcError(f"Gymnasium has no environment '{of}' here ({_line(error)})") from None
+        raise PgcError(f"Gymnasium has no environment '{of}' here ({in_one_line(error)})") from None
 
 
 def pinned(kind: Any, pins: dict[str, Any], arguments: dict[str, Any]) -> Any:
@@ -141,8 +141,3 @@ def close(env: Any) -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _line(error: BaseException) -> str:
-    words = " ".join(str(error).split()) or type(error).__name__
-    return words if len(words) <= 160 else words[:157] + "…"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pgc.errors import PgcError
+from pgc.errors import PgcError, in_one_line
 from pgc.policies.actions import Actions
 from pgc.policies.public_states import Bounds
 from pgc.worlds.base import World
@@ -151,7 +151,7 @@ def reset(env: Any, observation: Observation, name: str, seed: int | None) -> np
         seen, _ = env.reset(seed=seed)
         row = observation.flat(seen)
     except Exception as error:
-        raise EnvironmentFailed(f"{name} raised {_line(error)} in reset") from None
+        raise EnvironmentFailed(f"{name} raised {in_one_line(error)} in reset") from None
     if not np.isfinite(row).all():
         raise EnvironmentFailed(f"{name} returned a first observation that is not finite")
     return row
@@ -163,7 +163,7 @@ def step(env: Any, observation: Observation, acting: Acting, action: Any, name: 
         seen, reward, terminated, truncated, _ = env.step(acting.plain(action))
         row, reward = observation.flat(seen), float(reward)
     except Exception as error:
-        raise EnvironmentFailed(f"{name} raised {_line(error)} in step") from None
+        raise EnvironmentFailed(f"{name} raised {in_one_line(error)} in step") from None
     if not (math.isfinite(reward) and np.isfinite(row).all()):
         raise EnvironmentFailed(
             f"{name} returned {'a reward' if not math.isfinite(reward) else 'an observation'} that is not finite"
@@ -182,8 +182,3 @@ def _bound(text: str, dim: int, name: str) -> tuple[int, tuple[float, float]]:
             f"'{text}' is no bound; write INDEX=low:high, low < high, INDEX from 0 to {dim - 1} ({name} has {dim} numbers)"
         ) from None
     return at, (low, high)
-
-
-def _line(error: BaseException) -> str:
-    words = " ".join(f"{type(error).__name__}: {error}".split())
-    return words if len(words) <= 160 else words[:157] + "…"
