@@ -93,7 +93,7 @@ def embedded(epsilon: float, trials: int, reports: int) -> np.ndarray:
 
 def score(training, thetas: np.ndarray) -> np.ndarray:
     psis = training.population.grid()
-    scores = greedy_scores(training.world, training.policy, thetas.astype(np.float32), psis, episodes=100, seed=0)
+    scores = greedy_scores(training, thetas.astype(np.float32), psis, episodes=100, seed=0)
     return scores.mean(axis=1)
 
 

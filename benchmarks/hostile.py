@@ -84,7 +84,7 @@ def scores(settings, attack, hostile, good, trials, reports):
                 done += model.take(estimates[done:], [template.policy_version] * (size - done))
             model.published = model.publish(model.state)
     averaged = np.stack([np.asarray(model.state.average, np.float32) for model in models])
-    return greedy_scores(training.world, training.policy, averaged, training.population.grid(), episodes=100, seed=0).mean(axis=1)
+    return greedy_scores(training, averaged, training.population.grid(), episodes=100, seed=0).mean(axis=1)
 
 
 def coordinates(basis, vector):

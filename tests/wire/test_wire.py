@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pgc.mechanisms import ScoreBit, make_mechanism
@@ -144,6 +144,7 @@ def test_a_wrong_report_is_rejected_with_a_reason():
     st.sampled_from(["duchi", "prs", "index", "laplace"]), st.integers(1, 2**63), st.integers(1, 40),
     st.integers(1, 20 * 10**9), st.integers(0, 10**9), st.integers(0, 2**32 - 1), st.integers(1, 65535), st.floats(0, 1),
 )  # fmt: skip
+@example("duchi", 1, 1, 100_000, 0, 0, 1, 0.0)  # the smallest ε that an offer may have
 @settings(max_examples=300, deadline=None)
 def test_any_offer_survives_the_wire(kind, offer_id, dim, nano, score_nano, version, episodes, alpha):
     dim = max(dim, 2)

@@ -75,7 +75,7 @@ class Mechanism(ABC):
         """Refuse parameters with which no guarantee can be stated."""
         if not self.epsilon > 0:
             raise PgcError(f"epsilon must be greater than 0 (inf for no privacy), not {self.epsilon:g}")
-        if self.epsilon < SMALLEST_EPSILON:
+        if self.epsilon < SMALLEST_EPSILON * (1 - 1e-12):  # 10⁵ nano-ε, rounded down to a double, are enough
             raise PgcError(
                 f"epsilon of one report must be at least {SMALLEST_EPSILON:g}, not {self.epsilon:g}: it would say nothing"
             )
