@@ -144,6 +144,8 @@ class Workers(Crew):
             if ticket is None:
                 self._hands[worker] = []
                 continue
+            if worker not in self._hands:
+                continue  # it was given up with what else it did, which another does now
             self._hands[worker].remove(ticket)
             if self._jobs.pop(ticket, None) is None:
                 continue  # it is not wanted any more
