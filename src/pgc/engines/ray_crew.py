@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 import time
 import warnings
 from typing import Any
@@ -52,7 +53,7 @@ class RayCrew(Workers):
 
     def _start(self) -> None:
         """An actor is idle once it has answered: Ray makes it when there is room for it."""
-        actor = self._remote.remote()
+        actor = self._remote.remote(os.getcwd())
         self._refs[actor.ready.remote()] = actor, None
 
     def _send(self, worker: Any, ticket: int, job: Job) -> None:
@@ -97,8 +98,10 @@ class RayCrew(Workers):
 class Hand:
     """One actor."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str) -> None:
         os.environ.update(QUIET)
+        if folder not in sys.path:
+            sys.path.append(folder)  # the driver's, last, as `errors.load` has it: it must not hide Python's own modules
 
     def ready(self) -> None:
         """Answers once it is there."""
@@ -114,7 +117,7 @@ def _connect(ray: Any, address: str | None, processes: int | None) -> None:
     """To a cluster, or to one of our own on loopback."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
-    environment = {"env_vars": {**QUIET, "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])}}
+    environment = {"env_vars": QUIET}
     if address is None:
         ray.init(num_cpus=processes, include_dashboard=False, _node_ip_address="127.0.0.1", runtime_env=environment, **quiet)
         return
