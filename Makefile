@@ -7,15 +7,20 @@ BIN := .venv/bin
 train: .venv/train
 	$(BIN)/pgc train
 
+# Two workers; each takes the next file, the longest first (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 test: .venv/test
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST) -p no:randomly
 
+# In a random order, whose seed is printed; --randomly-seed=… repeats it.
 test-all: .venv/all lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --all
+	$(PYTEST) --all
 
-# The long forms: kill loops, faults and fuzzing for as long as an hour.
+# Kill loops, faults, fuzzing, audits and the whole reproduction, in their long forms: SOAK=4 makes them four times as long.
+SOAK := 1
 soak: .venv/test
-	PGC_FUZZ=20000000 PGC_KILLS=20000 $(BIN)/python -m pytest -n 2 --dist loadfile tests/wire tests/device tests/audit tests/service
+	PGC_SOAK=$(SOAK) $(PYTEST) -p no:randomly tests/wire tests/device tests/audit tests/service tests/experiments/test_reproduce_command.py
 
 lint: .venv/test
 	$(BIN)/ruff check .

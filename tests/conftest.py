@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import random
+import secrets
+import shutil
+import tempfile
+
+# Programs that one test compiles are shared with all others: those of the second worker, and of the processes that tests start.
+# The first process of a run makes an empty folder for them, so no run sees what an older one left.
+if "PGC_TEST_PROGRAMS" not in os.environ:
+    os.environ["PGC_TEST_PROGRAMS"] = MADE_HERE = tempfile.mkdtemp(prefix="pgc-programs-")
+else:
+    MADE_HERE = None
+os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ["PGC_TEST_PROGRAMS"]
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+
 import jax
 import numpy as np
 import optax
 import pytest
+from hypothesis import settings
 
 from pgc.agent import LocalTraining
 from pgc.aggregator import Aggregator
@@ -14,22 +30,52 @@ from pgc.policies import ActorCritic, LossOptions
 from pgc.policies.actions import Categorical
 from pgc.policies.estimators import PolicyGradient
 from pgc.worlds import CartPole, Population
+from tests.length import SOAK
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+if not SOAK:  # which draws other examples each time
+    settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="also run what needs the optional extras")
+    parser.addoption("--all", action="store_true", help="also run what needs the optional extras, and more settings")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "extra: needs an optional extra or minutes; runs with --all")
+    config.addinivalue_line("markers", "extra: needs an optional extra; runs with --all")
+    config.addinivalue_line("markers", "more: one more setting of a test that has another one in `make test`; runs with --all")
+
+
+def pytest_unconfigure() -> None:
+    if MADE_HERE is not None:
+        shutil.rmtree(MADE_HERE, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.pluginmanager.hasplugin("randomly"):
+        items.sort(key=lambda item: LONGEST_FIRST.index(f) if (f := item.location[0]) in LONGEST_FIRST else len(LONGEST_FIRST))
     if not config.getoption("--all"):
-        skip = pytest.mark.skip(reason="needs --all")
         for item in items:
             if "extra" in item.keywords:
-                item.add_marker(skip)
+                item.add_marker(pytest.mark.skip(reason="needs an optional extra: make test-all"))
+            if "more" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="one more setting: make test-all"))
+
+
+LONGEST_FIRST = [
+    f"tests/{name}.py"
+    for name in (
+        "audit/test_mutants", "engines/test_embedded", "test_cli", "service/test_kill", "audit/test_audit", "service/test_service",
+        "engines/test_host", "policies/test_own", "policies/test_loss", "experiments/test_reproduce_command", "test_docs",
+        "device/test_play", "experiments/test_reproduction", "experiments/test_frontier", "mechanisms/test_sphere",
+    )
+]  # fmt: skip
+"""Files that take longest: with them first, no worker is left with one of them at the end while the other is idle."""
+
+
+def more(*settings: object) -> list[object]:
+    """Settings that a test has only in `make test-all`: they take long, and show little that its first settings do not."""
+    return [pytest.param(setting, marks=pytest.mark.more) for setting in settings]
 
 
 PAPER_NET = ActorCritic(observation_dim=4, actions=Categorical(2))
@@ -39,6 +85,18 @@ PAPER_NET = ActorCritic(observation_dim=4, actions=Categorical(2))
 def x64():
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def bits_of_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bits of a seed in place of the operating system's, for tests of what is made of bits, wherever they come from.
+
+    That a release takes them from the operating system, and from nowhere else, is tested in `tests/release`.
+    """
+    source, generator = random.Random(0), np.random.default_rng
+    monkeypatch.setattr(secrets, "token_bytes", source.randbytes)
+    monkeypatch.setattr(secrets, "randbelow", source.randrange)
+    monkeypatch.setattr(np.random, "default_rng", lambda seed=None: generator(source.getrandbits(64) if seed is None else seed))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,8 +16,11 @@ import pytest
 import pgc
 from pgc.cli import COMMANDS, main
 from pgc.config import PRESETS
+from pgc.engines import simulation
 from pgc.experiments import figures
 from pgc.experiments.runs import Run
+from tests import signalled
+from tests.waiting import LIMIT
 
 SMALL = ["--local-episodes", "1", "--submissions", "120", "--trials", "2", "--eval-episodes", "3", "--workers", "3"]
 KEYS = {
@@ -91,12 +93,11 @@ def test_there_is_one_row_of_metrics_for_each_submission(finished):
 
 
 def test_json_prints_the_summary_alone_and_infinity_is_null(capsys, tmp_path):
-    arguments = ["--preset", "paper", "--epsilon", "inf", "--submissions", "50", "--trials", "1", "--eval-episodes", "2"]
-    assert main(["train", *arguments, "--json", "--out", str(tmp_path / "r")]) == 0
+    assert main(["train", *SMALL, "--epsilon", "inf", "--json", "--out", str(tmp_path / "r")]) == 0
     said = capsys.readouterr()
     summary = json.loads(said.out)
     assert said.err == "" and set(summary) >= KEYS
-    assert summary["epsilon"] is None and summary["mechanism"] == "none" and summary["fst_median"] is None
+    assert summary["epsilon"] is summary["epsilon_gradient"] is None and summary["mechanism"] == "none"
 
 
 def test_the_same_seed_gives_the_same_policy_through_the_python_interface(finished, tmp_path):
@@ -128,39 +129,30 @@ def test_compare_puts_runs_on_one_figure(finished, free, capsys, tmp_path):
     assert (tmp_path / "c" / "compare.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def start_train(path: Path, *arguments: str) -> subprocess.Popen:
-    out = [] if "--resume" in arguments else ["--out", str(path)]
-    often = ["--checkpoint-seconds", "0"]  # a checkpoint at every look
-    command = [sys.executable, "-m", "pgc.cli", "train", *out, *arguments, *often]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 # 34 trials are two blocks; they end at different times and are packed into one.
-LONG = ["--preset", "paper", "--submissions", "4000", "--trials", "34", "--eval-episodes", "2", "--seed", "4"]
+LONG = ["--preset", "paper", "--submissions", "600", "--trials", "34", "--eval-episodes", "2", "--seed", "4"]
 
 
-def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_path):
+def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_path, monkeypatch):
+    monkeypatch.setattr(simulation, "MOST_TURNS", signalled.TURNS)  # the program that the others run
     whole = pgc.train(**settings_of(LONG), out=tmp_path / "whole")
 
-    path = tmp_path / "run"
-    killed = start_train(path, *LONG)
-    wait_for(path / "metrics" / "part-00001.parquet")
-    killed.kill()
-    killed.communicate(timeout=60)
-    assert killed.returncode == -signal.SIGKILL and not (path / "summary.json").exists()
+    path, often = tmp_path / "run", ["--checkpoint-seconds", "0"]  # a checkpoint at every look
+    killed = signalled.start("SIGKILL", "checkpoint.safetensors", 3, "train", "--out", path, *LONG, *often)
+    said = killed.communicate(timeout=LIMIT)
+    assert killed.returncode == -signal.SIGKILL and not (path / "summary.json").exists(), said
+    assert len(list((path / "metrics").glob("part-*.parquet"))) == 3  # the last of which no checkpoint counts
 
-    stopped = start_train(path, "--resume", str(path))
-    wait_for(path / "metrics" / "part-00003.parquet")
-    stopped.send_signal(signal.SIGINT)
-    _, said = stopped.communicate(timeout=60)
+    stopped = signalled.start("SIGINT", "part-00004.parquet", 1, "train", "--resume", path, *often)
+    _, said = stopped.communicate(timeout=LIMIT)
     assert stopped.returncode == 130 and f"--resume {path}" in said
-    assert len(pq.read_table(path / "metrics")) < 34 * 4000
+    assert 0 < len(pq.read_table(path / "metrics")) < 34 * 600
 
     # A kill after rows were written and before the checkpoint that counts them: the rows must not be counted twice.
     parts = sorted((path / "metrics").iterdir())
     shutil.copy(parts[-1], path / "metrics" / f"part-{len(parts) + 50:05d}.parquet")
     run = pgc.train(resume=path)
-    assert len(pq.read_table(path / "metrics")) == 34 * 4000
+    assert len(pq.read_table(path / "metrics")) == 34 * 600
     assert np.array_equal(run.policies()["theta"], whole.policies()["theta"])
     assert np.array_equal(run.policies()["averaged"], whole.policies()["averaged"])
     assert np.array_equal(run.scores(), whole.scores())
@@ -206,13 +198,6 @@ def settings_of(flags):
     for name, value in zip(flags[2::2], flags[3::2], strict=True):
         settings[name[2:].replace("-", "_")] = int(value)
     return settings
-
-
-def wait_for(path: Path, seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import LIMIT
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -17,7 +19,8 @@ def test_the_page_on_adding_a_mechanism(tmp_path):
     (tmp_path / "one_coordinate.py").write_text(module)
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     for code in (check, train):
-        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=300)
+        run = [sys.executable, "-c", code]
+        subprocess.run(run, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=LIMIT)
     for command, expected in zip(
         re.findall(r"^    PYTHONPATH=\. pgc (.*)$", page, re.MULTILINE),
         ('"mechanism": "one-coordinate"', '"passed": true'),
@@ -25,14 +28,14 @@ def test_the_page_on_adding_a_mechanism(tmp_path):
     ):
         made = subprocess.run(
             [sys.executable, "-m", "pgc.cli", *command.split(), "--json"],
-            cwd=tmp_path, env=environment, check=True, capture_output=True, text=True, timeout=300,
+            cwd=tmp_path, env=environment, check=True, capture_output=True, text=True, timeout=LIMIT,
         )  # fmt: skip
         assert expected in made.stdout
 
 
 def test_the_page_on_devices(tmp_path):
     code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / "devices.md").read_text(), re.DOTALL))
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=LIMIT)
 
 
 def test_every_name_in_the_documentation_exists():

@@ -43,6 +43,8 @@ class Audit:
     """d̂ of prs, prs-sign and piecewise; by default what suits ε."""
     lift: bool = False
     """With the norm lift."""
+    seed: int | None = None
+    """Repeat the simulated path's random numbers; by default they are new each time. The release path's never repeat."""
     json: bool = False
     """Print the rows as JSON and nothing else."""
 
@@ -100,6 +102,7 @@ def audit(given: list[str]) -> int:
             code_size=args.code_size,
             reduced_dim=args.reduced_dim,
             lift=args.lift,
+            seed=args.seed,
             progress=progress,
         )
     passed = all(row.verdict == "pass" for row in rows)

@@ -10,10 +10,8 @@ from pgc.mechanisms.randomized_response import WORD
 from pgc.release.release import public_words
 from pgc.wire import Report
 from tests.audit import mutants
+from tests.conftest import more
 from tests.wire.samples import make_offer
-
-SURE = 1e-4
-"""The error of a test that must not fail by chance."""
 
 CAUGHT = {
     "scale off by 1.2": (mutants.SmallScale, {}, "simulated"),
@@ -31,17 +29,21 @@ CAUGHT = {
     "two codes of one sum": (mutants.TwoNumbers, {}, "simulated"),
     "two codes of one sum, released": (mutants.TwoNumbers, {}, "release"),
     "noise shared by two coordinates far apart": (mutants.SharedNoise, {}, "simulated"),
-    "no report of what is not finite": (mutants.RaisesOnNaN, {"reduced_dim": 3}, "release"),
+    "no report of what is not finite": (mutants.RaisesOnNaN, {"reduced_dim": 1}, "release"),
     "a longer report of zero": (mutants.LongerForZero, {}, "release"),
     "infinity in the clear": (mutants.InfinityInTheClear, {}, "release"),
     "large gradients in the clear": (mutants.LargeInTheClear, {}, "simulated"),
 }
 
 
-@pytest.mark.parametrize("what", CAUGHT)
-def test_mutants_are_caught(what):
+AGAIN = ("and on the way out", "M chosen after g, released", "two codes of one sum, released")
+"""Mutants that are caught on another path as well."""
+
+
+@pytest.mark.parametrize("what", [*(what for what in CAUGHT if what not in AGAIN), *more(*AGAIN)])
+def test_mutants_are_caught(what, bits_of_a_seed):
     kind, options, path = CAUGHT[what]
-    row = audit_mechanism(kind(dim=8, epsilon=1.0, clip=1.0, **options), path)
+    row = audit_mechanism(kind(dim=8, epsilon=1.0, clip=1.0, **options), path, seed=0)
     assert row.verdict == "FAIL" and row.lower_bound > 1.0, row
 
 
@@ -55,7 +57,7 @@ class Forgetful(Ledger):
         return report
 
 
-def test_a_retry_that_is_randomised_again_is_caught(tmp_path):
+def test_a_retry_that_is_randomised_again_is_caught(tmp_path, bits_of_a_seed):
     """What an adversary sees is the answer to an offer and that to its retry."""
     offer, g, n = make_offer("duchi", epsilon=1.0), np.ones(6), 250
     public = public_words(offer.public_seed, offer.query.mechanism.public_words)
@@ -74,20 +76,20 @@ def test_a_retry_that_is_randomised_again_is_caught(tmp_path):
     assert 0.4 < bound(Ledger) < 1.0 < bound(Forgetful)
 
 
-def test_a_reading_that_is_not_honest_fails_its_printed_epsilon():
-    for name in ("laplace-coordinatewise", "laplace-coordinatewise-wide", "laplace-l2"):
-        [row] = audit(name, 1.0, dim=4)
-        assert row.verdict == "FAIL" and row.lower_bound > 1.1, row
+@pytest.mark.parametrize("name", ["laplace-coordinatewise", *more("laplace-coordinatewise-wide", "laplace-l2")])
+def test_a_reading_that_is_not_honest_fails_its_printed_epsilon(name, bits_of_a_seed):
+    [row] = audit(name, 1.0, dim=4, seed=0)
+    assert row.verdict == "FAIL" and row.lower_bound > 1.1, row
 
 
-def test_floating_point_is_found_in_the_last_bits():
+def test_floating_point_is_found_in_the_last_bits(bits_of_a_seed):
     """What the support test is for: a claim that holds in real arithmetic is broken by the numbers that are sent."""
-    row = audit_mechanism(mutants.FloatsAsIntegers(dim=4, epsilon=0.5, clip=1.0), "simulated", error=SURE)
+    row = audit_mechanism(mutants.FloatsAsIntegers(dim=4, epsilon=0.5, clip=1.0), "simulated", seed=0)
     assert row.verdict == "pass"  # nothing simulated leaves
     it = judge_floats()
     assert it.verdict == "FAIL" and it.found_by == "search", it
 
 
 def judge_floats():
-    made = subject(mutants.FloatsAsIntegers(dim=4, epsilon=0.5, clip=1.0), "simulated")
+    made = subject(mutants.FloatsAsIntegers(dim=4, epsilon=0.5, clip=1.0), "simulated", np.random.default_rng(0))
     return judge(Subject("floats", "release", made.epsilon, made.source, made.event, made.candidates), claim=None, error=0.01)

@@ -13,8 +13,10 @@ from pgc.budget import epsilon_of, nano_of
 from pgc.device import Ledger, LedgerError
 from pgc.device.ledger import APPLICATION, OtherOffer
 from pgc.errors import BudgetSpent, PgcError
+from tests.length import length
+from tests.waiting import LIMIT
 
-KILLS = int(os.environ.get("PGC_KILLS", "500"))
+KILLS = length(500, 4000)
 DIGEST = bytes(32)
 
 
@@ -26,7 +28,7 @@ def ledger(tmp_path):
 def torture(*arguments) -> dict:
     made = subprocess.run(
         [sys.executable, "-m", "tests.device.torture", *map(str, arguments)],
-        capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=3600,
+        capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=3 * LIMIT,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr[-3000:]
     return json.loads(made.stdout)
@@ -66,7 +68,7 @@ def test_a_repeated_offer_gets_the_stored_bytes_and_another_one_is_refused(ledge
 
 
 INTERRUPTED = """
-import random, signal, sqlite3, statistics, sys, time
+import random, signal, sqlite3, statistics, sys, time  # the clock only chooses moments: an alarm at any of them must do no harm
 from pgc.device import Ledger, LedgerError
 
 class Alarm(BaseException): pass
@@ -78,14 +80,14 @@ for n in range(30):
     begun = time.perf_counter()
     ledger.pay(10**7 + n, bytes(32), 1000, b"r")
     usual.append(time.perf_counter() - begun)
-usual, begun, n, other = statistics.median(usual), time.perf_counter(), 0, sqlite3.connect(path)
+usual, n, other = statistics.median(usual), 0, sqlite3.connect(path)
 
 def on_disk(number, answer):  # as another process sees it, at this moment
     row = other.execute("SELECT report FROM reports WHERE offer_id = ?", (number.to_bytes(8, "big"),)).fetchone()
     assert row == (answer,), "returned what was not committed"
     return answer
 
-while time.perf_counter() - begun < 8:
+while interrupted < 500 or len(returned) < 200:
     n += 1
     number, answers = n % 1500, []
     for attempt in range(3):
@@ -104,16 +106,13 @@ while time.perf_counter() - begun < 8:
     for answer in answers:
         assert returned.setdefault(number, answer) == answer, "two reports for one offer"
 assert ledger.pay(10**6, bytes(32), 1000, b"x") == b"x"  # and it still works
-print(interrupted, len(returned))
 """
 
 
 def test_interrupted_from_outside(tmp_path):
     """A watchdog's exception can come between any two instructions. Nothing that is not on the disk is ever returned."""
-    made = subprocess.run([sys.executable, "-c", INTERRUPTED, tmp_path / "l.db"], capture_output=True, text=True, timeout=300)
+    made = subprocess.run([sys.executable, "-c", INTERRUPTED, tmp_path / "l.db"], capture_output=True, text=True, timeout=LIMIT)
     assert made.returncode == 0, made.stderr[-2000:]
-    interrupted, returned = map(int, made.stdout.split())
-    assert interrupted > 50 and returned > 50
 
 
 def test_a_call_inside_a_call_is_refused(ledger):
@@ -230,7 +229,7 @@ def test_two_processes_cannot_overspend(tmp_path):
         "print(paid)"
     )
     racers = [subprocess.Popen([sys.executable, "-c", script, path, str(i)], stdout=subprocess.PIPE, text=True) for i in range(8)]
-    paid = [int(r.communicate(timeout=120)[0]) for r in racers]
+    paid = [int(r.communicate(timeout=LIMIT)[0]) for r in racers]
     assert sum(paid) == 50 and Ledger.open(path).balance.left == 0
 
 
@@ -241,7 +240,7 @@ def test_killed_after_every_line(tmp_path):
 
 def test_killed_at_random_moments(tmp_path):
     done = torture("random", tmp_path, KILLS)
-    assert done["killed"] >= KILLS and done["charged"] > 100 and done["sent"] > 100
+    assert done["killed"] >= KILLS and done["sent"] >= done["killed"] // 2
 
 
 def test_a_disk_that_is_full(tmp_path):

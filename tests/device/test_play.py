@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from pgc.errors import PgcError
 from pgc.policies.loss import Episode as JaxEpisode
 from pgc.problem import build
 from pgc.wire import Malformed, Offer, Query, Report
+from tests.conftest import more
 
 SETTINGS = {
     "default": {},
@@ -56,18 +58,21 @@ def padded(episode, max_steps) -> JaxEpisode:
     )
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+MORE = ("policy gradient", "end reward", "pendulum, policy gradient")
+
+
+@pytest.mark.parametrize("name", [*(name for name in SETTINGS if name not in MORE), *more(*MORE)])
 def test_the_numbers_are_those_of_the_definitions(name, rng):
     problem, player = make(name)
     training, recipe = problem.training, player.recipe
     theta = rng.normal(size=recipe.dim).astype(np.float32) * 0.5
     assert recipe.dim == training.policy.dim
-    basis = problem.aggregator.start(jnp.asarray(theta)).basis
+    basis = jax.jit(problem.aggregator.start)(jnp.asarray(theta)).basis
     xi = tried(rng, training.mechanism.dim, training.episodes)
     assert xi.shape == (training.mechanism.dim, training.episodes)
     episodes = [player._episode(theta.astype(float), 0.3, False, rng) for _ in range(training.episodes)]
     mine = coordinates(recipe, theta.astype(float), None if basis is None else np.asarray(basis), episodes, xi)
-    theirs = training.estimator.coordinates(
+    theirs = jax.jit(training.estimator.coordinates)(
         jnp.asarray(theta), basis, [padded(e, recipe.max_steps) for e in episodes], jnp.asarray(xi, jnp.float32)
     )
     size = np.abs(theirs).max()
@@ -77,7 +82,7 @@ def test_the_numbers_are_those_of_the_definitions(name, rng):
 def make_offer(problem, *, offer_id=1, theta=None, epsilon=1.0) -> Offer:
     training = problem.training
     theta = np.zeros(training.policy.dim, np.float32) if theta is None else theta
-    state = problem.aggregator.start(jnp.asarray(theta))
+    state = jax.jit(problem.aggregator.start)(jnp.asarray(theta))
     return Offer(
         offer_id=offer_id,
         policy_version=0,
@@ -99,12 +104,13 @@ def test_a_device_answers_with_a_world(name, tmp_path, rng):
     assert device.answer(offer) == report and device.balance.reports == 1
 
 
-def test_devices_teach_a_policy(tmp_path):
+def test_devices_teach_a_policy(tmp_path, bits_of_a_seed):
     """The whole loop through bytes: 30 devices at ε = 8, plain steps; a greedy policy gets better at CartPole."""
     problem, player = make("default", epsilon=8.0, mechanism="index", subspace="linear")
     theta = np.random.default_rng(3).normal(size=player.recipe.dim).astype(np.float32) * 0.3
+    player.environment.reset(seed=0)
     device = Device.create(tmp_path / "l.db", 400.0, player=player)  # one ledger stands for all of them
-    state = problem.aggregator.start(jnp.asarray(theta))
+    state, accept = problem.aggregator.start(jnp.asarray(theta)), jax.jit(problem.aggregator.accept)
 
     def score(theta):
         rng = np.random.default_rng(0)
@@ -114,7 +120,7 @@ def test_devices_teach_a_policy(tmp_path):
     for n in range(30):
         offer = make_offer(problem, offer_id=n, theta=np.asarray(state.theta, np.float32))
         report = Report.decode(device.answer(offer), offer)
-        state = problem.aggregator.accept(state, jnp.asarray(report.vector(offer), jnp.float32), state.version)
+        state = accept(state, jnp.asarray(report.vector(offer), jnp.float32), state.version)
     assert score(state.theta) > max(100, 2 * before), (before, score(state.theta))
 
 

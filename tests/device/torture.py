@@ -27,6 +27,8 @@ from pgc.device import Device, Refusal
 from pgc.wire import Offer, Query, Report
 
 DIM, COST = 6, 100_000_000
+UNIT = 0.003
+"""About the seconds that a report takes."""
 HERE = Path(pgc.__file__).parent
 
 
@@ -49,8 +51,8 @@ def check(path: Path, limit: int, sent: list[tuple[int, bytes]]) -> int:
     return len(stored)
 
 
-def forked(work, *, kill_after: float | None = None) -> list[tuple[int, bytes]]:
-    """What a child sent before it ended, or was killed."""
+def forked(work, *, kill_after: tuple[int, float] | None = None) -> list[tuple[int, bytes]]:
+    """What a child sent before it ended, or was killed: after so many reports, and some more work of random length."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -62,15 +64,21 @@ def forked(work, *, kill_after: float | None = None) -> list[tuple[int, bytes]]:
             os._exit(3)
         os._exit(0)
     os.close(writer)
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.kill(child, signal.SIGKILL)
     data = b""
     while piece := os.read(reader, 65536):
         data += piece
+        if kill_after is not None and len(parsed(data)) >= kill_after[0]:
+            time.sleep(kill_after[1])  # chooses a moment; what must hold, holds at any
+            os.kill(child, signal.SIGKILL)
+            kill_after = None
     os.close(reader)
     _, status = os.waitpid(child, 0)
     assert not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
+    return parsed(data)
+
+
+def parsed(data: bytes) -> list[tuple[int, bytes]]:
+    """The reports that were written whole."""
     sent = []
     while len(data) >= 12:
         number, size = int.from_bytes(data[:8], "big"), int.from_bytes(data[8:12], "big")
@@ -123,15 +131,23 @@ def lines(folder: Path) -> dict:
 
 
 def randomly(folder: Path, kills: int) -> dict:
-    """At random moments, while two devices with one ledger answer the same offers."""
+    """At random moments, while two devices with one ledger answer the same offers.
+
+    Each is killed after it sent one to four reports and worked on for up to the time that two of them take: within a charge, a
+    commit, a send, or between them.
+    """
     rng, total = random.Random(), {"killed": 0, "charged": 0, "sent": 0, "ledgers": 0}
+
+    def moment() -> tuple[int, float]:
+        return rng.randint(1, 4), rng.uniform(0, 2 * UNIT)
+
     while total["killed"] < kills:
         total["ledgers"] += 1
         path = folder / f"{total['ledgers']}.db"
         limit = COST * rng.randint(5, 60)
         Device.create(path, limit / 10**9)
         offers, everything = [make_offer(n, kind=rng.choice((1, 4))) for n in range(1, 81)], []
-        for _ in range(25):
+        for _ in range(min(25, -(-kills // 2))):
 
             def work(send, path=path, offers=offers):
                 device = Device.open(path)
@@ -144,10 +160,10 @@ def randomly(folder: Path, kills: int) -> dict:
 
             other = os.fork()
             if other == 0:
-                everything = forked(work, kill_after=rng.uniform(0, 0.04))
+                everything = forked(work, kill_after=moment())
                 (folder / "other.json").write_text(json.dumps([(n, r.hex()) for n, r in everything]))
                 os._exit(0)
-            everything += forked(work, kill_after=rng.uniform(0, 0.04))
+            everything += forked(work, kill_after=moment())
             assert os.waitpid(other, 0)[1] == 0
             everything += [(n, bytes.fromhex(r)) for n, r in json.loads((folder / "other.json").read_text())]
             total["killed"] += 2

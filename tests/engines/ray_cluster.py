@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
+
+from tests.waiting import wait_for
 
 SLOW = dict(
     world="tests.worlds.environments:Walk", max_steps=30, submissions=150, workers=8, local_episodes=4, eval_episodes=4,
@@ -34,9 +35,7 @@ def when_begun(path: Path, then) -> threading.Thread:
     """Do something once a run has written its first rows."""
 
     def wait() -> None:
-        deadline = time.monotonic() + 120
-        while not list(path.glob("metrics/*.parquet")) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_for(lambda: list(path.glob("metrics/*.parquet")), f"the first rows in {path}")
         then()
 
     thread = threading.Thread(target=wait, daemon=True)

@@ -13,7 +13,7 @@ from pgc.mechanisms import ScoreBit
 from pgc.policies import LossOptions
 from pgc.policies.loss import gradient
 from pgc.problem import build
-from tests.conftest import PAPER_NET, make_aggregator, make_training
+from tests.conftest import PAPER_NET, make_aggregator, make_training, more
 
 
 def small(**settings):
@@ -23,11 +23,6 @@ def small(**settings):
 
 CASES = {
     "laplace, as printed": (make_training("laplace", 1.0, 0.01), make_aggregator(), 9),
-    "no privacy, end reward, sampled": (
-        make_training("none", np.inf, 1.0, action="sampled", loss=LossOptions(reward="end", bootstrap="zero")),
-        make_aggregator(),
-        4,
-    ),
     "prs, several episodes, greedy score, T = 2, score bit, trimmed and bounded": (
         make_training(
             "prs", 5.0, 1.0, action="sampled", episodes=2, score="greedy", submissions=2, score_bit=ScoreBit(epsilon=1.0),
@@ -37,6 +32,13 @@ CASES = {
         3,
     ),
     "index in a linear subspace, evolution, local baseline, cap": small(epsilon=2.0, local_episodes=3, estimator="evolution"),
+}  # fmt: skip
+MORE_CASES = {
+    "no privacy, end reward, sampled": (
+        make_training("none", np.inf, 1.0, action="sampled", loss=LossOptions(reward="end", bootstrap="zero")),
+        make_aggregator(),
+        4,
+    ),
     "privunit in a quadratic subspace, policy gradient": small(
         mechanism="privunit", subspace="quadratic", local_episodes=2, estimator="policy-gradient", buffer_size=2
     ),
@@ -57,9 +59,9 @@ def run_engine(engine, seeds, most=64):
     return state, embedded.Record(*(np.concatenate(r) for r in zip(*records, strict=True)))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES, *more(*MORE_CASES)])
 def test_the_fast_engine_is_the_simple_loop(case):
-    training, aggregator, workers = CASES[case]
+    training, aggregator, workers = (CASES | MORE_CASES)[case]
     # The basis of a subspace is a solution of linear equations in float32, and rounds more: shorter, and to fewer digits.
     submissions, loose = (40, 1) if not aggregator.updates_are_dear else (12, 500)
     seeds = embedded.trial_seeds(0, np.arange(32))
@@ -166,6 +168,7 @@ def test_the_stopping_rule_uses_only_the_noisy_booleans_and_stops():
     assert not stop.any()
 
 
+@pytest.mark.more
 def test_a_stopped_trial_stops_for_good():
     config = TrainConfig(
         mechanism="none", epsilon=np.inf, score_epsilon=5.0, stop_rate=0.3, stop_window=20, submissions=600, trials=3,
@@ -186,6 +189,7 @@ def test_a_stopped_trial_stops_for_good():
         assert received[trial] == (20 * (stops[0] + 1) if len(stops) else 600)
 
 
+@pytest.mark.more
 def test_without_noise_the_engine_is_clipped_sgd_exactly():
     """One worker, |B| = 1, ε = ∞: θ_n = θ_{n−1} − η·clip(g_n), each g_n from the loss on the episode that was played."""
     training, learning_rate, submissions = make_training("none", np.inf, 0.5), 0.5, 5

@@ -3,9 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections import deque
 
 import jax
@@ -26,8 +23,11 @@ from pgc.policies import exploration
 from pgc.policies.subspace import lift
 from pgc.problem import build
 from pgc.randomness import trial_seed
+from tests import signalled
+from tests.conftest import more
 from tests.engines.alone import Alone
 from tests.test_cli import refused
+from tests.waiting import LIMIT
 
 HERE = "tests.worlds.environments:"
 SMALL = dict(
@@ -93,7 +93,10 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+MORE = ("categories, no privacy", "a control")
+
+
+@pytest.mark.parametrize("case", [*(case for case in CASES if case not in MORE), *more(*MORE)])
 def test_the_engine_is_its_oracle(case):
     made = problem(**{"trials": 1, "submissions": 25, **CASES[case]})
     thetas, rows = oracle(made)
@@ -147,10 +150,10 @@ def test_a_simulation_continues_from_its_arrays():
         for ask, answer in zip(asked, sent, strict=True):
             first._trials[ask.trial].answers[ask.n] = answer
             first._deliver(ask.trial)
-    second = HostSimulation(made)
+    second, crew = HostSimulation(made), Alone()
     second.restore(first.arrays())
     while second.running:
-        list(second.advance(Alone()))
+        list(second.advance(crew))
     np.testing.assert_array_equal(second.collected("theta"), whole.collected("theta"))
     with pytest.raises(PgcError, match="another configuration"):
         HostSimulation(problem(workers=6)).restore({})
@@ -215,14 +218,11 @@ def test_a_killed_run_is_resumed_to_the_same_result(tmp_path):
     settings = dict(SMALL, world=HERE + "Walk", submissions=400, trials=1)
     whole = pgc.train(out=tmp_path / "whole", processes=1, **settings)
     path = tmp_path / "killed"
-    code = f"import pgc; pgc.train(out={str(path)!r}, checkpoint_seconds=0.2, processes=2, **{settings!r})"
-    driver = subprocess.Popen([sys.executable, "-c", code])
-    deadline = time.monotonic() + 60
-    while len(list(path.glob("metrics/*.parquet"))) < 2 and driver.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
-    assert not (path / "summary.json").exists()
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if name != "population"]
+    flags += ["--population", *settings["population"], "--processes", "2", "--checkpoint-seconds", "0"]
+    driver = signalled.start("SIGKILL", "checkpoint.safetensors", 2, "train", "--out", path, *flags)
+    said = driver.communicate(timeout=LIMIT)
+    assert driver.returncode == -signal.SIGKILL and not (path / "summary.json").exists(), said
     again = pgc.train(resume=path, processes=1)
     np.testing.assert_array_equal(again.policies()["theta"], whole.policies()["theta"])
     np.testing.assert_array_equal(again.scores(), whole.scores())

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.test_cli import refused
+from tests.waiting import LIMIT
 
 
 def test_a_missing_extra_is_one_line(capsys, monkeypatch, tmp_path):
@@ -34,7 +35,7 @@ def test_two_nodes_one_of_which_is_killed(tmp_path):
         [sys.executable, "-m", "tests.engines.ray_cluster", str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=570,
+        timeout=LIMIT,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

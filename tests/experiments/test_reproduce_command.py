@@ -7,13 +7,33 @@ from contextlib import contextmanager
 import pytest
 
 from pgc.cli import main
+from pgc.experiments import sweep
 from pgc.experiments.reproduction import paper, reproduce
 from pgc.experiments.reproduction.claims import CLAIMS
 from pgc.experiments.reproduction.plan import TITLES
+from tests.length import SOAK
 from tests.test_cli import refused
 
-SMALL = ["reproduce", "--trials", "2", "--submissions", "1500", "--seed", "3"]
+SMALL = ["reproduce", "--trials", "2", "--submissions", "300", "--seed", "3"]
 FIGURES = {"success", "fst", "auc"} | {f"figure{n}-{key}" for n in (2, 3) for key in TITLES}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_cell_for_all():
+    """Runs the first cell, and takes its outcome for that of all the others: their nineteen programs take minutes to compile.
+
+    What each cell runs is tested in `test_reproduction.py`; `make soak` runs them all.
+    """
+    run = sweep.run
+
+    def one(cells, folder, **given):
+        outcomes = run(cells[:1], folder, **given)
+        return outcomes and {cell.name: outcomes[cells[0].name] for cell in cells}
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not SOAK:
+            patch.setattr(reproduce.sweep, "run", one)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +63,7 @@ def test_it_leaves_the_report_the_figures_and_every_cell(finished):
     assert names == {"config.yaml", "figures", "outcomes.safetensors", "privacy.json", "report.html", "summary.json"}
     assert {p.name for p in (finished / "figures").iterdir()} == {f"{f}.{kind}" for f in FIGURES for kind in ("png", "svg")}
     summary = json.loads((finished / "summary.json").read_text())
-    assert summary["command"] == "pgc reproduce --trials 2 --submissions 1500 --seed 3" and summary["seconds"] > 0
+    assert summary["command"] == "pgc reproduce --trials 2 --submissions 300 --seed 3" and summary["seconds"] > 0
     assert len(summary["cells"]) == 3 * len(paper.CELLS) and len(summary["claims"]) == len(CLAIMS)
     for cell in summary["cells"]:
         assert len(cell["fst"]) == len(cell["control_fst"]) == 2

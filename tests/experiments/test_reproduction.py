@@ -191,6 +191,7 @@ def test_every_cell_of_the_tables_and_figures_is_planned_once_with_its_control()
     )
 
 
+@pytest.mark.more
 def test_a_shared_control_is_the_control_of_each_reading(tmp_path):
     """Without a gradient only the noise and the way to act are left: the same scores, submission by submission."""
     run = dict(trials=3, submissions=300, seed=0, control=True)
@@ -201,6 +202,7 @@ def test_a_shared_control_is_the_control_of_each_reading(tmp_path):
     assert np.array_equal(own.curve, shared.curve) and np.array_equal(own.fst, shared.fst)
 
 
+@pytest.mark.more
 def test_a_shared_control_of_prs_is_the_control_of_each_epsilon(tmp_path):
     """Without a gradient PRS sends fair coins: ε = 1 and 2 have d̂ = 1, and the same θ to the bit."""
     run = dict(trials=3, submissions=400, seed=0, control=True)

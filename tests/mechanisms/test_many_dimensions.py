@@ -1,7 +1,6 @@
 """A code of which no more than one vector is made: the products are those of its vectors, S has k members, and it is unbiased."""
 
 import math
-import time
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from pgc.mechanisms import IndexCode, hadamard_code, index_code, make_mechanism
 from pgc.release.release import decode, release
 from pgc.wire import Offer, Query, Report
+from tests.conftest import more
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_exactly_k_are_near_for_every_gradient(rng, never_dense):
     assert int(q.prepare(rng.normal(size=33), silly).sum()) == q.members
 
 
-@pytest.mark.parametrize("shape", ["spread", "one coordinate", "a few coordinates"])
+@pytest.mark.parametrize("shape", ["one coordinate", *more("spread", "a few coordinates")])
 def test_reports_are_unbiased_and_as_good_as_stated(rng, never_dense, shape):
     dim, n = 120, 4000
     few = np.r_[rng.normal(size=4), np.zeros(dim - 4)]
@@ -64,9 +64,9 @@ def test_reports_are_unbiased_and_as_good_as_stated(rng, never_dense, shape):
     np.testing.assert_allclose(np.mean(np.sum((made - u) ** 2, axis=1)), q.error(), rtol=0.1)
 
 
-@pytest.mark.parametrize("name", ["duchi", "prs", "prs-sign", "index"])
-def test_a_million_dimensions(rng, name):
-    """One report: under 1 KiB, under a second on one core, encoded and decoded; and it points the right way."""
+@pytest.mark.parametrize("name", ["prs", "index", *more("duchi", "prs-sign")])
+def test_a_million_dimensions(rng, name, bits_of_a_seed):
+    """One report: under 20 bytes, from a few megabytes of public words; and it points the right way. (Its time: `pgc bench`.)"""
     dim, epsilon = 10**6, 4.0
     g = rng.normal(size=dim)
     offer = Offer(
@@ -75,11 +75,9 @@ def test_a_million_dimensions(rng, name):
     )  # fmt: skip
     ready = offer.query.mechanism
     assert 4 * ready.public_words < 2**24
-    began = time.process_time()
     data = Report(offer_id=7, policy_version=0, code=release(ready, g, offer.public_seed)).encode(offer)
     vector = Report.decode(data, offer).vector(offer)
-    took = time.process_time() - began
-    assert len(data) < 20 and vector.shape == (dim,) and took < 1.0
+    assert len(data) < 20 and vector.shape == (dim,)
     told = [decode(ready, release(ready, g, bytes([i])), bytes([i])) @ g for i in range(20)]
     assert np.mean(told) > 0
 

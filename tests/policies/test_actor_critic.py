@@ -44,7 +44,10 @@ def test_a_batch_of_networks_is_the_networks_one_by_one(rng):
         np.testing.assert_allclose(values[i], one_value, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("hidden", "biases"), [((16,), False), ((), True), ((6, 5), True)])
+@pytest.mark.parametrize(
+    ("hidden", "biases"),
+    [((6, 5), True), pytest.param((16,), False, marks=pytest.mark.more), pytest.param((), True, marks=pytest.mark.more)],
+)
 def test_backward_is_the_derivative(hidden, biases, x64, rng):
     """Outer products of `backward`'s cotangents and `forward`'s inputs are what automatic differentiation gives."""
     net = ActorCritic(observation_dim=4, actions=Categorical(3), hidden=hidden, biases=biases)

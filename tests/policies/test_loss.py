@@ -9,7 +9,7 @@ from pgc.policies import ActorCritic, Episode, LossOptions, baseline, streaming
 from pgc.policies.actions import Categorical, Gaussian
 from pgc.policies.loss import bootstrap_value, episode_loss, episode_returns, fit_features, gradient, returns, shaped_reward
 from pgc.worlds import CartPole
-from tests.conftest import PAPER_NET
+from tests.conftest import PAPER_NET, more
 
 CAPACITY = 12
 JIT_GRADIENT = jax.jit(gradient, static_argnums=(2, 3, 4))
@@ -99,7 +99,7 @@ def test_finite_differences(x64, rng):
         steps = -chosen * (targets - frozen) + 0.3 * jnp.sum(jnp.exp(log_pi) * log_pi, axis=0) + 0.7 * (targets - values) ** 2
         return jnp.sum(steps[:7])
 
-    ours = jax.grad(episode_loss)(theta, episode, targets, PAPER_NET, options)
+    ours = jax.jit(jax.grad(episode_loss), static_argnums=(3, 4))(theta, episode, targets, PAPER_NET, options)
     steps = 1e-6 * np.eye(112)
     at = jax.jit(jax.vmap(surrogate))
     differences = (at(theta + steps) - at(theta - steps)) / 2e-6
@@ -165,34 +165,42 @@ def numpy_gradient(theta, episodes, options, threshold):
     return total / len(episodes)
 
 
-# Every pair of choices at least once.
+LENGTHS = (12, 1)
+"""Of random episodes: the longest there is, which ends by time, and the shortest."""
+
+
+def option(reward, bootstrap, reduction, standardize, baseline):
+    return LossOptions(
+        reward=reward, bootstrap=bootstrap, reduction=reduction, standardize=standardize, discount=0.9, value_weight=0.3,
+        entropy_weight=0.05, baseline=baseline,
+    )  # fmt: skip
+
+
+# Every choice at least once, and in `make test-all` every pair of choices.
 CHOICES = [
-    LossOptions(
-        reward=r, bootstrap=b, reduction=m, standardize=s, discount=0.9, value_weight=0.3, entropy_weight=0.05, baseline=v
-    )
-    for r, b, m, s, v in (
-        ("step", "zero", "sum", "no", "critic"),
-        ("step", "always", "mean", "center", "critic"),
-        ("step", "timeout", "sum", "scale", "critic"),
-        ("end", "zero", "mean", "scale", "critic"),
-        ("end", "always", "sum", "no", "critic"),
-        ("end", "timeout", "sum", "center", "critic"),
-        ("failure", "zero", "sum", "center", "critic"),
-        ("failure", "always", "sum", "scale", "critic"),
-        ("failure", "timeout", "mean", "no", "critic"),
-        ("step", "always", "sum", "no", "none"),
-        ("end", "timeout", "sum", "scale", "none"),
-        ("step", "zero", "sum", "scale", "local"),
-        ("step", "timeout", "mean", "center", "local"),
-        ("failure", "always", "sum", "no", "local"),
-    )
+    option("step", "zero", "sum", "no", "critic"),
+    option("end", "zero", "mean", "scale", "critic"),
+    option("failure", "always", "sum", "scale", "critic"),
+    option("end", "timeout", "sum", "scale", "none"),
+    option("step", "timeout", "mean", "center", "local"),
+    *more(
+        option("step", "always", "mean", "center", "critic"),
+        option("step", "timeout", "sum", "scale", "critic"),
+        option("end", "always", "sum", "no", "critic"),
+        option("end", "timeout", "sum", "center", "critic"),
+        option("failure", "zero", "sum", "center", "critic"),
+        option("failure", "timeout", "mean", "no", "critic"),
+        option("step", "always", "sum", "no", "none"),
+        option("step", "zero", "sum", "scale", "local"),
+        option("failure", "always", "sum", "no", "local"),
+    ),
 ]
 
 
 @pytest.mark.parametrize("options", CHOICES, ids=lambda o: f"{o.reward}-{o.bootstrap}-{o.reduction}-{o.standardize}-{o.baseline}")
 def test_agrees_with_a_second_derivation_on_random_episodes(options, x64, rng):
     theta = rng.normal(size=112) * 0.5
-    episodes = [random_episode(rng, n, n != 12) for n in (5, 12, 1)]
+    episodes = [random_episode(rng, n, n != 12) for n in LENGTHS]
     ours = JIT_GRADIENT(jnp.asarray(theta), episodes, PAPER_NET, options, WORLD)
     theirs = numpy_gradient(theta, episodes, options, threshold=1.0)
     assert np.abs(theirs).max() > 1e-3
@@ -240,7 +248,7 @@ def streamed_gradient(theta, episodes, options, threshold, chunk, net=PAPER_NET)
 @pytest.mark.parametrize("options", CHOICES, ids=lambda o: f"{o.reward}-{o.bootstrap}-{o.reduction}-{o.standardize}-{o.baseline}")
 def test_streaming_gives_the_same_gradient_without_storing_an_episode(options, x64, rng):
     theta = jnp.asarray(rng.normal(size=112) * 0.5)
-    episodes = [random_episode(rng, n, n != 12) for n in (5, 12, 1)]
+    episodes = [random_episode(rng, n, n != 12) for n in LENGTHS]
     stored = JIT_GRADIENT(theta, episodes, PAPER_NET, options, WORLD)
     streamed = streamed_gradient(theta, episodes, options, 1.0, chunk=5)
     np.testing.assert_allclose(streamed, stored, rtol=1e-8, atol=1e-9)

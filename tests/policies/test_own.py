@@ -11,6 +11,7 @@ from pgc.config import configure
 from pgc.device.network import Network
 from pgc.device.recipe import Recipe
 from pgc.engines.jobs import host_policy
+from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError
 from pgc.policies import ActorCritic, LossOptions
 from pgc.policies.actions import Categorical, Gaussian
@@ -21,6 +22,7 @@ from pgc.policies.public_states import public_points, public_states
 from pgc.policies.subspace import TangentSubspace, features
 from pgc.problem import build
 from pgc.worlds import CartPole
+from tests.conftest import more
 
 NET = ActorCritic(observation_dim=4, actions=Categorical(2))
 BOX = CartPole().observation_bounds
@@ -43,23 +45,23 @@ def test_a_function_is_differentiated_like_the_network_that_it_is(rng):
     own, theta = as_function(), NET.init(jax.random.key(2))
     episodes = [episode(rng) for _ in range(3)]
     options = LossOptions(baseline="critic", standardize="scale", bootstrap="timeout")
-    one, other = (gradient(theta, episodes, policy, options, CartPole()) for policy in (NET, own))
+    one, other = (jax.jit(gradient, static_argnums=(2, 3, 4))(theta, episodes, p, options, CartPole()) for p in (NET, own))
     np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
 
 
-def test_while_playing_as_well(tmp_path):
+@pytest.mark.parametrize("estimator", ["policy-gradient", *more("evolution")])
+def test_while_playing_as_well(estimator):
     """The compiled engine, with the policy gradient accumulated while playing, and with evolution."""
     alike = dict(local_episodes=2, submissions=6, workers=2, buffer_size=2, normalize=False, epsilon=np.inf, trials=1)
-    alike |= dict(eval_episodes=1, output_cap=np.inf, initial="glorot")
-    gradient_ = dict(estimator="policy-gradient", subspace="full", baseline="critic")
-    for settings in (gradient_, dict(estimator="evolution", subspace="random")):
-        given = {**alike, **settings}
-        runs = [
-            pgc.train(out=tmp_path / f"{settings['estimator']}{i}", **given, **more)
-            for i, more in enumerate(({}, {"policy": "tests.policies.test_own:start_alike"}))
-        ]
-        theta, own = (run.policies()["theta"][0] for run in runs)
-        np.testing.assert_allclose(theta, own, rtol=1e-3, atol=1e-4)
+    alike |= dict(output_cap=np.inf, initial="glorot")
+    alike |= dict(subspace="full", baseline="critic") if estimator == "policy-gradient" else dict(subspace="random")
+    thetas = []
+    for policy in ({}, {"policy": "tests.policies.test_own:start_alike"}):
+        simulation = Simulation(build(configure(estimator=estimator, **alike, **policy)))
+        while simulation.running:
+            list(simulation.advance())
+        thetas.append(simulation.collected("theta")[0])
+    np.testing.assert_allclose(*thetas, rtol=1e-3, atol=1e-4)
 
 
 def start_alike(observation_shape, outputs):
@@ -91,10 +93,10 @@ def test_a_tangent_subspace_adds_features_of_the_observation():
     for policy, close in ((linear, 2e-3), (as_function(BOX), 0.3)):
         space = TangentSubspace(policy=policy, bounds=BOX)
         theta = policy.init(jax.random.key(0))
-        w, states, k = space.basis(theta), jnp.asarray(public_states(BOX)), space.dim
+        w, states, k = jax.jit(space.basis)(theta), jnp.asarray(public_states(BOX)), space.dim
         assert w.shape == (policy.dim, 4 * (policy.actions.count - 1)) == (policy.dim, k)
-        contrasts = policy.actions.contrasts
-        before, after = (contrasts @ policy.apply(t[:, None], states)[0] for t in (theta, theta + 1e-3 * w[:, 0]))
+        contrasts, outputs = policy.actions.contrasts, jax.jit(lambda t, p=policy, s=states: p.apply(t, s)[0])
+        before, after = (contrasts @ outputs(t[:, None]) for t in (theta, theta + 1e-3 * w[:, 0]))
         added = np.asarray(after - before)[0] / 1e-3
         wanted = features(public_points(4), 1, 1.0)[0]
         assert np.sqrt(np.mean((added - wanted) ** 2)) < close * np.sqrt(np.mean(wanted**2)) + 1e-6

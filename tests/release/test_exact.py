@@ -9,26 +9,25 @@ import pytest
 from scipy import stats
 
 from pgc.release import exact
-
-SURE = 1e-6
+from tests.chance import agrees, differs
 
 
 @pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 7), Fraction(1), Fraction(9, 4)])
 def test_a_coin_of_e_to_the_minus_gamma(gamma):
-    n = 4000
+    n = 40_000
     heads = sum(exact.bernoulli_exp(gamma) for _ in range(n))
     p = math.exp(-gamma)
-    assert stats.binomtest(heads, n, p).pvalue > SURE
+    assert agrees(stats.binomtest(heads, n, p).pvalue)
     if gamma:
-        assert stats.binomtest(heads, n, p**1.2).pvalue < 0.01 or p > 0.8  # a fifth more would be noticed
+        assert differs(stats.binomtest(heads, n, p**1.2).pvalue)  # a fifth more would be noticed
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(5, 2), Fraction(40)])
 def test_discrete_laplace(scale):
-    n = 6000
+    n = 15_000
     drawn = np.array([exact.discrete_laplace(scale) for _ in range(n)])
-    assert _fits(drawn, float(scale)) > SURE
-    assert _fits(drawn, 1.2 * float(scale)) < SURE  # a scale that is off by a fifth would be noticed
+    assert agrees(_fits(drawn, float(scale)))
+    assert differs(_fits(drawn, 1.2 * float(scale)))  # a scale that is off by a fifth would be noticed
 
 
 def _fits(drawn, scale):

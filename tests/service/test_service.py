@@ -14,7 +14,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 
 import httpx
@@ -35,6 +34,8 @@ from pgc.service.replay import replay
 from pgc.service.schema import Store, sqlite_url
 from pgc.service.tls import make_dev_certificates
 from pgc.wire import Offer
+from tests.length import length
+from tests.waiting import LIMIT, wait_for
 
 CONFIG = configure(epsilon=1.0, submissions=1000, buffer_size=5, local_episodes=2)
 
@@ -59,8 +60,7 @@ def service(tmp_path_factory):
     )  # fmt: skip
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
-        time.sleep(0.05)
+    wait_for(lambda: server.started, "the service")
     yield keeper, f"https://127.0.0.1:{port}", str(files.ca)
     server.should_exit = True
     thread.join()
@@ -120,14 +120,22 @@ def test_a_service_that_is_not_trusted_is_not_talked_to(service):
             ServiceClient(elsewhere, "token")
 
 
-def test_a_service_that_is_away_is_waited_for_and_given_up(service):
-    slept = []
+def test_a_service_that_is_away_is_waited_for_and_given_up(monkeypatch):
+    """Pauses double, up to half of themselves more or less, until the next one would outlast the patience."""
+    slept, between = [], []
+
+    def uniform(low, high):
+        between.append((low, high))
+        return 1.0
+
+    monkeypatch.setattr("pgc.service.client.random.uniform", uniform)
+    monkeypatch.setattr("pgc.service.client.LONGEST_PAUSE", 10_000.0)
     with (
-        ServiceClient(f"http://127.0.0.1:{free_port()}", "token", patience=0.9, sleep=slept.append) as client,
-        pytest.raises(PgcError, match=r"gave up on .* after 0\.9 s: .*refused"),
+        ServiceClient(f"http://127.0.0.1:{free_port()}", "token", patience=1000, sleep=slept.append) as client,
+        pytest.raises(PgcError, match=r"gave up on .* after 1000 s: .*refused"),
     ):
         client.offer()
-    assert slept == sorted(slept) or len(slept) <= 3
+    assert slept == [0.2 * 2**n for n in range(13)][: len(slept)] and len(slept) >= 12 and set(between) == {(0.5, 1.5)}
 
 
 def start(folder, port, url=None, *more):
@@ -137,14 +145,16 @@ def start(folder, port, url=None, *more):
     with log.open("a") as out:
         environment = os.environ | ({} if url is None else {"PGC_STORE": url})
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment)
-    for _ in range(1200):
-        try:
-            if httpx.get(f"https://127.0.0.1:{port}/ready", verify=False).status_code == 200:
-                return process
-        except httpx.TransportError:
-            time.sleep(0.1)
+
+    def ready():
+        with contextlib.suppress(httpx.TransportError):
+            return httpx.get(f"https://127.0.0.1:{port}/ready", verify=False).status_code == 200
+
+    def lives():
         assert process.poll() is None, log.read_text()
-    raise AssertionError("the service did not start")
+
+    wait_for(ready, "the service", lives)
+    return process
 
 
 def test_serve_tokens_join(tmp_path, capsys):
@@ -226,7 +236,7 @@ def test_a_device_whose_clock_is_wrong(service, tmp_path, rng, monkeypatch):
         with ServiceClient(url, token, ca=ca) as client:
             offer = client.offer()
             device = Device.create(tmp_path / f"{ahead}.db", 1.0, clock=client.clock)
-            monkeypatch.setattr("pgc.device.device.time.time", lambda ahead=ahead: time.monotonic() + 1e9 + ahead)
+            monkeypatch.setattr("pgc.device.device.time.time", lambda ahead=ahead: 1.7e9 + ahead)
             report = device.release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
             monkeypatch.undo()
             assert client.submit(report) == "accepted"
@@ -384,9 +394,10 @@ def test_the_operators_interface(service):
     assert httpx.get(f"{url}/metrics", verify=False).status_code == 404
 
 
-def test_a_head_that_does_not_end(service):
+def test_a_head_that_does_not_end(service, monkeypatch):
     """Is cut off, and nobody else waits; nor does a connection that closes in the middle of a report break anything."""
     _, url, ca = service
+    monkeypatch.setattr("pgc.service.protocol.SECONDS", 10 * LIMIT)  # so that nothing is cut off for being late
     address, context = httpx.URL(url), ssl.create_default_context(cafile=ca)
 
     def connection():
@@ -394,12 +405,11 @@ def test_a_head_that_does_not_end(service):
 
     def is_cut_off(begins, goes_on):
         with connection() as s:
-            s.settimeout(10)  # long before a request that does not end is given up
+            s.settimeout(LIMIT)
             try:
                 s.sendall(begins)
                 for _ in range(200):
                     s.sendall(goes_on)
-                    time.sleep(0.001)
                 return s.recv(1) == b""
             except TimeoutError:
                 return False
@@ -429,12 +439,12 @@ def test_the_page(tmp_path):
         join = ["join", url, "--tokens", str(tmp_path / "tokens"), "--limit", "1", "--new-ledger", "--at-once", "2"]
         join += ["--ca", str(folder / "ca.pem"), "--ledger", str(tmp_path / "ledgers")]
         devices = subprocess.Popen([sys.executable, "-m", "pgc.cli", *join], stderr=subprocess.DEVNULL)
-        points = []
-        for _ in range(300):
-            points = httpx.get(f"{url}/v1/models/default/progress", verify=False).json()["points"]
-            if len(points) > 1:
-                break
-            time.sleep(0.2)
+
+        def points():
+            made = httpx.get(f"{url}/v1/models/default/progress", verify=False).json()["points"]
+            return made if sum(point["success"] is not None for point in made) > 1 else None
+
+        points = wait_for(points, "two points of either curve")
         assert points[-1]["reports"] > 0 and 0 <= points[-1]["success"] <= 1 and points[-1]["margin"] > 0
         chromium = shutil.which("chromium")
         if chromium is None:
@@ -442,9 +452,8 @@ def test_the_page(tmp_path):
         seen = subprocess.run(
             [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
              "--ignore-certificate-errors", "--virtual-time-budget=4000", "--dump-dom", url],
-            capture_output=True, text=True, timeout=60, check=True,
+            capture_output=True, text=True, timeout=LIMIT, check=True,
         ).stdout  # fmt: skip
-        assert devices.poll() is None  # they still report
         assert "<dd>index</dd>" in seen and "<td>reports: accepted</td>" in seen and seen.count("<polyline") == 2
     finally:
         for process in (devices, server):
@@ -461,7 +470,7 @@ def test_the_policy_is_public(service):
     np.testing.assert_array_equal(load(answer.content)["theta"], np.asarray(keeper.models["default"].state.theta))
 
 
-REQUESTS = 1500 if int(os.environ.get("PGC_KILLS", "500")) <= 500 else 100_000
+REQUESTS = length(1000, 50_000)
 
 
 def test_malformed_and_unauthorised_requests(service, tmp_path, rng):

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import random
 import tracemalloc
 from pathlib import Path
@@ -17,11 +16,12 @@ from pgc.release.release import public_words, release, release_score
 from pgc.wire import Malformed, Offer, Query, Report
 from pgc.wire.query import LARGEST
 from pgc.wire.report import size_of
+from tests.length import length
 from tests.wire.samples import KINDS, all_offers, make_offer
 
 OFFERS = all_offers()
 VECTORS = Path(__file__).parents[2] / "docs" / "wire-vectors.json"
-FUZZ = int(os.environ.get("PGC_FUZZ", "110000"))
+FUZZ = length(110_000, 3_000_000)
 
 
 def a_report(offer: Offer) -> Report:

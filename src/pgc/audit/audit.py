@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from pgc.audit.bounds import STRONG, lower_epsilon, samples_for
+from pgc.audit.bounds import POWER, STRONG, lower_epsilon, samples_for
 from pgc.audit.events import Event, extremes, strongest
 from pgc.audit.paths import RELEASE, SIMULATED, Source, on_the_wire, paths_of, score_source, source
 from pgc.audit.search import confirm, inputs, look
@@ -63,12 +63,20 @@ class Subject:
     candidates: Sequence[np.ndarray]
 
 
-def audit_mechanism(mechanism: Mechanism, path: str, *, claim: float | None = None, error: float = FAMILY_ERROR) -> Row:
+def audit_mechanism(
+    mechanism: Mechanism,
+    path: str,
+    *,
+    claim: float | None = None,
+    error: float = FAMILY_ERROR,
+    power: float = POWER,
+    seed: int | None = None,
+) -> Row:
     """Audit one mechanism on one path, against its own ε or another claim."""
-    return judge(subject(mechanism, path), claim=claim, error=error)
+    return judge(subject(mechanism, path, np.random.default_rng(seed)), claim=claim, error=error, power=power)
 
 
-def subject(mechanism: Mechanism, path: str, name: str | None = None) -> Subject:
+def subject(mechanism: Mechanism, path: str, rng: np.random.Generator, name: str | None = None) -> Subject:
     """A mechanism on a path."""
     if path == RELEASE and on_the_wire(mechanism):
         mechanism = Query.of(mechanism).mechanism  # with an ε that can be charged for: whole nano-ε
@@ -77,25 +85,25 @@ def subject(mechanism: Mechanism, path: str, name: str | None = None) -> Subject
         name or mechanism.name,
         path,
         epsilon,
-        source(mechanism, path),
+        source(mechanism, path, rng),
         event,
-        inputs(mechanism.dim, mechanism.clip, event) + extremes(mechanism),
+        inputs(mechanism.dim, mechanism.clip, event, rng) + extremes(mechanism),
     )
 
 
-def score_subject(epsilon: float, path: str) -> Subject:
+def score_subject(epsilon: float, path: str, rng: np.random.Generator) -> Subject:
     """The noisy boolean on a path."""
     bit = ScoreBit(epsilon=epsilon_of(nano_of(epsilon)))
     yes, no = np.ones(1), -np.ones(1)
     event = Event(0, yes, no, lambda codes: codes[:, 0].astype(bool), bit.keep_threshold / WORD)
-    return Subject(SCORE, path, epsilon, score_source(bit, path), event, [yes, no])
+    return Subject(SCORE, path, epsilon, score_source(bit, path, rng), event, [yes, no])
 
 
-def judge(it: Subject, *, claim: float | None, error: float) -> Row:
+def judge(it: Subject, *, claim: float | None, error: float, power: float = POWER) -> Row:
     """Both tests, and the verdict."""
     claim = it.epsilon if claim is None else claim
     likely = 0.5 if it.event is None else it.event.likely
-    n = samples_for(it.epsilon, likely, min(it.epsilon / TELL_APART, claim * 0.999), error / 2)
+    n = samples_for(it.epsilon, likely, min(it.epsilon / TELL_APART, claim * 0.999), error / 2, power)
     bounds = {}
     if it.event is not None:
         hits = [_count(it.source, it.event, g, n) for g in (it.event.one, it.event.other)]
@@ -122,12 +130,16 @@ def audit(
     code_size: int | None = None,
     reduced_dim: int | None = None,
     lift: bool = False,
+    seed: int | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
     """The rows for one mechanism by its name (or MODULE:CLASS of one's own), or for all that claim an ε and every path.
 
-    All rows together exceed their claims by chance with a probability of at most 1 %.
+    All rows together exceed their claims by chance with a probability of at most 1 %. With a `seed`, rows of the simulated path
+    can be repeated; the release path always takes the bits of the operating system.
     """
+    if seed is not None and seed < 0:
+        raise PgcError(f"seed must be at least 0, not {seed}")
     options = {"code_size": code_size, "reduced_dim": reduced_dim}
     subjects: list[tuple[str, Mechanism | None, str]] = []
     for name in [*MECHANISMS, "index, lifted", SCORE] if mechanism is None else [mechanism]:
@@ -147,7 +159,8 @@ def audit(
     for done, (name, subjected, where) in enumerate(chosen):
         if progress is not None:
             progress(done, len(chosen), f"{name}, {where}")
-        it = score_subject(epsilon, where) if subjected is None else subject(subjected, where, name)
+        rng = np.random.default_rng(seed)
+        it = score_subject(epsilon, where, rng) if subjected is None else subject(subjected, where, rng, name)
         rows.append(judge(it, claim=claim, error=FAMILY_ERROR / len(chosen)))
     if progress is not None:
         progress(len(chosen), len(chosen), "done")

@@ -12,8 +12,8 @@ from pgc.errors import require
 
 STRONG = 0.8
 """A lower bound below this share of ε is too weak to call a claim confirmed."""
-SURE = 0.995
-"""How often the sample size is enough."""
+POWER = 0.995
+"""The probability with which a sample of `samples_for` tells a true ε from a smaller claim."""
 
 
 def lower_epsilon(hits: int, n: int, other_hits: int, other_n: int, error: float) -> float:
@@ -24,10 +24,13 @@ def lower_epsilon(hits: int, n: int, other_hits: int, other_n: int, error: float
     return max(0.0, math.log(low / high)) if low > 0 else 0.0
 
 
-def samples_for(epsilon: float, likely: float, claim: float, error: float) -> int:
-    """N of each input with which a true ε, seen in an event of probability `likely`, is told from `claim` < ε: at `SURE`."""
+def samples_for(epsilon: float, likely: float, claim: float, error: float, power: float = POWER) -> int:
+    """Returns how many samples of each input tell a true ε from a `claim` below it, with probability `power`.
+
+    `likely` is the probability of the event under the one input; under the other it is e^(−ε) times that.
+    """
     binom = require("scipy.stats", "train").binom
-    spread = (1 - SURE) / 2
+    spread = (1 - power) / 2
 
     def enough(n: int) -> bool:
         few, many = int(binom.ppf(spread, n, likely)), int(binom.ppf(1 - spread, n, likely * math.exp(-epsilon)))

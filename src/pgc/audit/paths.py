@@ -20,6 +20,8 @@ from pgc.wire.offer import public_seed
 from pgc.wire.query import NUMBERS
 
 SIMULATED, RELEASE = "simulated", "release"
+TOGETHER = 2048
+"""Simulated codes that are drawn at once: one size, so that one program is compiled for any number of them."""
 
 
 class Source(Protocol):
@@ -29,9 +31,12 @@ class Source(Protocol):
         """So many of them, for the offer of this number."""
 
 
-def source(mechanism: Mechanism, path: str) -> Source:
-    """The samples of a mechanism on a path; refuses one that it does not have."""
-    return simulated(mechanism) if path == SIMULATED else released(mechanism)
+def source(mechanism: Mechanism, path: str, rng: np.random.Generator) -> Source:
+    """Returns what draws samples of a mechanism on a path. Refuses a path that the mechanism does not have.
+
+    `rng` seeds simulated draws. Released ones take the bits of the operating system, and nothing can stand in for them.
+    """
+    return simulated(mechanism, rng) if path == SIMULATED else released(mechanism)
 
 
 def paths_of(mechanism: Mechanism) -> tuple[str, ...]:
@@ -48,23 +53,28 @@ def on_the_wire(mechanism: Mechanism) -> bool:
     return type(mechanism.inner if isinstance(mechanism, NormLift) else mechanism) in NUMBERS
 
 
-def simulated(mechanism: Mechanism) -> Source:
-    """As `pgc train` draws them: compiled, words from a JAX key, float32."""
+def simulated(mechanism: Mechanism, rng: np.random.Generator) -> Source:
+    """Draws codes as `pgc train` does: compiled, in float32, with the words of a JAX key that `rng` chooses."""
     jax = require("jax", "train")
 
     def draw(gradient: Any, words: Any, secret: Any) -> Any:
         return mechanism.draw(mechanism.prepare(gradient, words), secret)
 
-    many = jax.jit(jax.vmap(draw, in_axes=(None, None, 0)))
-    key = jax.random.key(int.from_bytes(np.random.default_rng().bytes(4), "little"))
+    def draw_many(key: Any, gradient: Any, words: Any) -> Any:
+        secret = jax.random.bits(key, (TOGETHER, mechanism.secret_words), "uint32")
+        return jax.vmap(draw, in_axes=(None, None, 0))(gradient, words, secret)
+
+    many = jax.jit(draw_many)
+    key = jax.random.key(int.from_bytes(rng.bytes(4), "little"))
 
     def sample(gradient: np.ndarray, number: int, n: int) -> np.ndarray:
         nonlocal key
-        key, now = jax.random.split(key)
-        secret = jax.random.bits(now, (n, mechanism.secret_words), "uint32")
+        key, *keys = jax.random.split(key, 1 - (-n // TOGETHER))
         with np.errstate(over="ignore"):
             g = jax.numpy.asarray(np.asarray(gradient, np.float32))
-        return np.asarray(many(g, jax.numpy.asarray(public(mechanism, number)), secret)).reshape(n, -1)
+        words = jax.numpy.asarray(public(mechanism, number))
+        codes = np.concatenate([np.asarray(many(now, g, words)) for now in keys])
+        return codes[:n].reshape(n, -1)
 
     return sample
 
@@ -78,7 +88,7 @@ def released(mechanism: Mechanism) -> Source:
     return _repeated(lambda gradient, number: _reported(query, gradient, number, None).code)
 
 
-def score_source(score_bit: ScoreBit, path: str) -> Source:
+def score_source(score_bit: ScoreBit, path: str, rng: np.random.Generator) -> Source:
     """The noisy boolean. The "gradient" is whether the score reached Θ; on a device, the code beside it is seen as well."""
     if path == RELEASE:
         query = Query.of(Duchi(dim=2, epsilon=1.0), score_bit.epsilon)
@@ -88,7 +98,6 @@ def score_source(score_bit: ScoreBit, path: str) -> Source:
             return np.array([bool(report.score_bit), *report.code])
 
         return _repeated(both)
-    rng = np.random.default_rng()
     return lambda gradient, number, n: score_bit.draw(np.asarray(gradient[0] > 0), rng.integers(0, 2**32, (n, 1), np.uint32))
 
 

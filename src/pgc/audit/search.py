@@ -7,9 +7,9 @@ then tested with a fresh one.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from itertools import permutations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from pgc.audit.paths import Source
 
 PILOT = 600
 """Draws of each input in the first sample."""
-FEW, FEWER, AGAIN = 24, 6, 4000
-"""So many pairs are looked at again, or so many, with so many draws."""
+PAIRS_REFINED, PAIRS_REFINED_FEW = 24, 6
+"""Candidate pairs that are estimated again with more draws: where codes are continuous and cheap, and elsewhere."""
+REFINED_DRAWS = 4000
+"""Draws of each input when a pair is estimated again."""
 BINS = 12
 NOTHING = -1
 """Stands for a report that is missing."""
@@ -56,18 +58,17 @@ class Found(NamedTuple):
     """The event: the feature is one of these."""
 
 
-def inputs(dim: int, clip: float, event: Event | None) -> list[np.ndarray]:
-    """Gradients of all sorts and sizes: every pair of them is compared."""
-    rng, first, ones = np.random.default_rng(1), np.eye(dim)[0], np.ones(dim)
+def inputs(dim: int, clip: float, event: Event | None, rng: np.random.Generator) -> list[np.ndarray]:
+    """Returns gradients of all sorts and sizes, of which every pair is compared. `rng` draws six of them for this audit alone."""
+    fixed, first, ones = np.random.default_rng(1), np.eye(dim)[0], np.ones(dim)
     mixed = np.where(np.arange(dim) == 0, np.nan, 1.0)
     infinite = np.where(first > 0, np.inf, 0.0)
     made = [0 * ones, np.nan * ones, infinite, -infinite, np.inf * ones, mixed]
     made += [sign * size * clip * shape for size in (1e30, 1e4, 1.0, 1e-4, 1e-30) for sign in (1, -1) for shape in (first, ones)]
-    made += [clip * rng.standard_normal(dim) for _ in range(6)]
-    anew = np.random.default_rng()  # other sizes, and other coordinates that are zero, in each audit
-    for _ in range(6):
-        some = anew.standard_normal(dim) * (anew.random(dim) < anew.uniform(0.2, 1.0))
-        made += [clip * 10 ** anew.uniform(-10, 10) * some]
+    made += [clip * fixed.standard_normal(dim) for _ in range(6)]
+    for _ in range(6):  # other sizes, and other coordinates that are zero, in each audit
+        some = rng.standard_normal(dim) * (rng.random(dim) < rng.uniform(0.2, 1.0))
+        made += [clip * 10 ** rng.uniform(-10, 10) * some]
     return made if event is None else [*made, event.one, event.other]
 
 
@@ -79,42 +80,71 @@ def look(source: Source, candidates: list[np.ndarray], number: int, last_bits: b
     samples = [source(g, number, PILOT).astype(float) for g in candidates]
     width = max(s.shape[1] for s in samples)
     plain = _view([_wide(s, width) for s in samples], last_bits)
-    seen = [features(s, plain) for s in samples]
+    seen = histograms([features(s, plain) for s in samples])
     pairs = permutations(zip(candidates, samples, seen, strict=True), 2)
     suggested = sorted((_suggest(one, other, plain) for one, other in pairs), key=lambda s: -s[0])
 
     def again(found: Found) -> Found:
-        drawn = [(g, rows, features(rows, plain)) for g in found[:2] for rows in [source(g, number, AGAIN).astype(float)]]
-        return _suggest(drawn[0], drawn[1], plain)[1]
+        rows = [source(g, number, REFINED_DRAWS).astype(float) for g in found[:2]]
+        one, other = zip(found[:2], rows, histograms([features(r, plain) for r in rows]), strict=True)
+        return _suggest(one, other, plain)[1]
 
     # The best of hundreds of pairs is partly luck: the first few are looked at again, with more draws. Where codes are continuous
     # an event is learnt with some error, so that more pairs are looked at, and learnt again; where drawing is dear, it is not.
     thorough = not (plain.counted or last_bits)
-    few = [found for _, found in suggested[: FEW if thorough else FEWER]]
+    few = [found for _, found in suggested[: PAIRS_REFINED if thorough else PAIRS_REFINED_FEW]]
     if thorough:
         few += [again(found) for found in few]
-    return max(few, key=lambda found: _promise(*_hits(source, found, number, AGAIN if thorough else AGAIN // 2)))
+    draws = REFINED_DRAWS if thorough else REFINED_DRAWS // 2
+    return max(few, key=lambda found: float(_promise(*_hits(source, found, number, draws))))
 
 
-Sampled = tuple[np.ndarray, np.ndarray, list[np.ndarray]]
-"""A gradient, codes of it, and their features."""
+class Histograms(NamedTuple):
+    """How often each symbol of each feature was seen in a sample: one histogram after another."""
+
+    symbols: np.ndarray
+    counts: np.ndarray
+    starts: np.ndarray
+    """Where the histogram of each feature begins."""
+
+
+def histograms(samples: Sequence[Sequence[np.ndarray]]) -> list[Histograms]:
+    """Returns the histograms of each sample, from its features. All samples have the same symbols, in the same places."""
+    symbols, counts = [], []
+    for feature in zip(*samples, strict=True):
+        found, where = np.unique(np.concatenate(feature), return_inverse=True)
+        parts = np.split(where, np.cumsum([len(f) for f in feature])[:-1])
+        symbols.append(found)
+        counts.append([np.bincount(part, minlength=len(found)) for part in parts])
+    starts = np.cumsum([0, *map(len, symbols)])[:-1]
+    return [Histograms(np.concatenate(symbols), np.concatenate(mine), starts) for mine in zip(*counts, strict=True)]
+
+
+Sampled = tuple[np.ndarray, np.ndarray, Histograms]
+"""A gradient, codes of it, and histograms of their features."""
+TIMES = (1.0, 2.0, 4.0)
+"""An event is made of the symbols that the one gave so many times as often as the other."""
 
 
 def _suggest(one: Sampled, other: Sampled, plain: View) -> tuple[float, Found]:
     """What two samples suggest: the most telling event, and how much it promises."""
-    ways = [(plain, f, mine, theirs) for f, (mine, theirs) in enumerate(zip(one[2], other[2], strict=True))]
+    ways = [(plain, one[2], other[2])]
     if not plain.counted:
         for learnt in _between(one[1], other[1], len(plain.low)):
-            ways.append((learnt, 0, features(one[1], learnt)[0], features(other[1], learnt)[0]))
+            mine, theirs = histograms([features(rows, learnt)[:1] for rows in (one[1], other[1])])
+            ways.append((learnt, mine, theirs))
     best: tuple[float, Found] | None = None
-    for view, f, mine, theirs in ways:
-        symbols, where = np.unique(np.concatenate([mine, theirs]), return_inverse=True)
-        counts = [np.bincount(w, minlength=len(symbols)) for w in np.split(where, [len(mine)])]
-        for times in (1.0, 2.0, 4.0):
-            chosen = counts[0] > times * (counts[1] + 1)
-            value = _promise(int(counts[0][chosen].sum()), int(counts[1][chosen].sum()))
-            if best is None or value > best[0]:
-                best = value, Found(one[0], other[0], view, f, symbols[chosen])
+    for view, mine, theirs in ways:
+        chosen = [mine.counts > times * (theirs.counts + 1) for times in TIMES]
+        hits, other_hits = (
+            np.stack([np.add.reduceat(np.where(c, counts, 0), mine.starts) for c in chosen], axis=1)
+            for counts in (mine.counts, theirs.counts)
+        )
+        promises = _promise(hits, other_hits)  # (features, TIMES)
+        f, t = np.unravel_index(np.argmax(promises), promises.shape)
+        if best is None or promises[f, t] > best[0]:
+            its = slice(mine.starts[f], mine.starts[f + 1] if f + 1 < len(mine.starts) else None)
+            best = float(promises[f, t]), Found(one[0], other[0], view, int(f), mine.symbols[its][chosen[t][its]])
     assert best is not None  # there is always a feature
     return best
 
@@ -208,8 +238,7 @@ def _edges(values: np.ndarray) -> list[np.ndarray]:
     return [np.unique(np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1])) for column in values.T]
 
 
-def _promise(hits: int, other_hits: int) -> float:
+def _promise(hits: Any, other_hits: Any) -> Any:
     """About what a bound from these counts of the first sample would be: good enough to choose by."""
-    if hits == 0:
-        return -math.inf
-    return math.log(hits / (other_hits + 1)) - 2 * math.sqrt(1 / hits + 1 / (other_hits + 1))
+    some, other = np.maximum(hits, 1), np.asarray(other_hits) + 1
+    return np.where(np.asarray(hits) == 0, -np.inf, np.log(some / other) - 2 * np.sqrt(1 / some + 1 / other))
