@@ -63,13 +63,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 LONGEST_FIRST = [
-    f"tests/{name}.py"
-    for name in (
-        "audit/test_mutants", "engines/test_embedded", "test_cli", "service/test_kill", "audit/test_audit", "service/test_service",
-        "engines/test_host", "policies/test_own", "policies/test_loss", "experiments/test_reproduce_command", "test_docs",
-        "device/test_play", "experiments/test_reproduction", "experiments/test_frontier", "mechanisms/test_sphere",
-    )
-]  # fmt: skip
+    "tests/engines/test_embedded.py",
+    "tests/audit/test_mutants.py",
+    "tests/test_cli.py",
+    "tests/audit/test_audit.py",
+    "tests/engines/test_host.py",
+    "tests/service/test_kill.py",
+    "tests/service/test_service.py",
+    "tests/policies/test_loss.py",
+    "tests/test_docs.py",
+    "tests/mechanisms/test_sphere.py",
+    "tests/experiments/test_sweep.py",
+    "tests/experiments/test_reproduce_command.py",
+    "tests/device/test_ledger.py",
+    "tests/device/test_play.py",
+]
 """Files that take longest: with them first, no worker is left with one of them at the end while the other is idle."""
 
 

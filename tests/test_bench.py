@@ -33,8 +33,8 @@ def test_bench_with_pytorch():
 def test_how_cost_grows_is_measured(monkeypatch, capsys):
     """Every part that needs no extra, in small."""
     for name, few in (
-        ("TRIALS", (2,)),
-        ("AGENTS", (3,)),
+        ("TRIALS", (32,)),
+        ("AGENTS", (9,)),
         ("DIMENSIONS", (100, 70_000)),
         ("WORKERS", (1,)),
         ("MOST_OF_LAPLACE", 100),
@@ -42,7 +42,7 @@ def test_how_cost_grows_is_measured(monkeypatch, capsys):
         monkeypatch.setattr(scaling, name, few)
     monkeypatch.setattr(scaling.importlib.util, "find_spec", lambda name: None)  # no extra
     made = scaling.scale(0.2, 0, None, ("trials", "agents", "dimensions", "update", "slow"))
-    assert made["trials"][0]["steps_per_s"] > 0 and made["agents"][0]["workers"] == 3
+    assert made["trials"][0]["steps_per_s"] > 0 and made["agents"][0]["workers"] == 9
     reports = {(row["mechanism"], row["d"]): row for row in made["dimensions"]}
     assert reports["index", 70_000]["bytes"] == reports["duchi", 100]["bytes"] == 14 and reports["laplace", 100]["bytes"] == 413
     assert ("laplace", 70_000) not in reports

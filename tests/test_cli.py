@@ -177,6 +177,7 @@ def test_two_processes_cannot_work_on_one_run(free, tmp_path, capsys):
         assert "another process" in refused(capsys, "train", "--resume", path)
 
 
+@pytest.mark.more
 def test_no_output_states_an_epsilon_that_does_not_hold(capsys, tmp_path):
     path = tmp_path / "r"
     assert main(["train", *SMALL, "--mechanism", "laplace-coordinatewise", "--subspace", "full", "--out", str(path)]) == 0

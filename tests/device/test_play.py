@@ -58,7 +58,7 @@ def padded(episode, max_steps) -> JaxEpisode:
     )
 
 
-MORE = ("policy gradient", "end reward", "pendulum, policy gradient")
+MORE = ("policy gradient", "end reward", "failure", "pendulum, policy gradient")
 
 
 @pytest.mark.parametrize("name", [*(name for name in SETTINGS if name not in MORE), *more(*MORE)])

@@ -215,7 +215,7 @@ def test_what_fails_keeps_what_was_done(tmp_path, capsys):
 
 def test_a_killed_run_is_resumed_to_the_same_result(tmp_path):
     """SIGKILL of the driver, with workers at work; then --resume, with another number of them."""
-    settings = dict(SMALL, world=HERE + "Walk", submissions=400, trials=1)
+    settings = dict(SMALL, world=HERE + "Walk", submissions=200, trials=1)
     whole = pgc.train(out=tmp_path / "whole", processes=1, **settings)
     path = tmp_path / "killed"
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if name != "population"]

@@ -52,8 +52,8 @@ def test_shared_cells_without_privacy_are_the_same_run():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "QUICK_WAYS", (plan.WAYS[0], plan.WAYS[3]))
-        patch.setattr(plan, "QUICK_EPSILONS", (1.0, math.inf))
+        patch.setattr(plan, "QUICK_WAYS", plan.WAYS[:1])
+        patch.setattr(plan, "QUICK_EPSILONS", (1.0,))
         out = tmp_path_factory.mktemp("runs") / "frontier"
         made = frontier(trials=3, submissions=40, quick=True, out=out)
         before = (out / "report.html").read_bytes()
@@ -66,16 +66,15 @@ def test_the_folder_has_everything_and_json_is_for_programs(folder):
     wanted = {"config.yaml", "summary.json", "privacy.json", "report.html", "figures/score.png", "figures/fst.svg"}
     assert wanted <= files
     summary = json.loads((folder.path / "summary.json").read_text())
-    assert len(summary["cells"]) == 4 and set(summary["best"]) == {"1", "inf"}
+    assert len(summary["cells"]) == 1 and set(summary["best"]) == {"1"}
     row = summary["cells"][0]
     assert (row["way"], row["epsilon"], row["dimension"], row["bytes_per_report"]) == ("index", 1.0, 4, 1)
     assert row["reports"] == 40 and row["bytes"] == 40 and row["env_steps"] > 400 and 0 <= row["p_value"] <= 1
     assert row["control"]["trials"] == 3 and row["averaged_good_interval"][0] <= row["averaged_good"]
-    assert summary["cells"][1]["epsilon"] is None  # infinite
     privacy = json.loads((folder.path / "privacy.json").read_text())["cells"]
     assert privacy["index/1"]["epsilon"] == 1.0 and privacy["index/1"]["parameters"]["code_size"] == 256
     page = (folder.path / "report.html").read_text()
-    assert "QUICK LOOK" in page and "Duchi" in page and "http" not in page.replace("http-equiv", "")
+    assert "QUICK LOOK" in page and "http" not in page.replace("http-equiv", "")
 
 
 def test_the_choice_is_by_good_policies_then_score_then_speed():

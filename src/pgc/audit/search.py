@@ -8,7 +8,7 @@ then tested with a fresh one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,13 +81,13 @@ def look(source: Source, candidates: list[np.ndarray], number: int, last_bits: b
     width = max(s.shape[1] for s in samples)
     plain = _view([_wide(s, width) for s in samples], last_bits)
     seen = histograms([features(s, plain) for s in samples])
-    pairs = permutations(zip(candidates, samples, seen, strict=True), 2)
-    suggested = sorted((_suggest(one, other, plain) for one, other in pairs), key=lambda s: -s[0])
+    pairs = combinations(zip(candidates, samples, seen, strict=True), 2)
+    suggested = sorted((s for one, other in pairs for s in _suggest(one, other, plain)), key=lambda s: -s[0])
 
     def again(found: Found) -> Found:
         rows = [source(g, number, REFINED_DRAWS).astype(float) for g in found[:2]]
         one, other = zip(found[:2], rows, histograms([features(r, plain) for r in rows]), strict=True)
-        return _suggest(one, other, plain)[1]
+        return _suggest(one, other, plain)[0][1]
 
     # The best of hundreds of pairs is partly luck: the first few are looked at again, with more draws. Where codes are continuous
     # an event is learnt with some error, so that more pairs are looked at, and learnt again; where drawing is dear, it is not.
@@ -126,13 +126,21 @@ TIMES = (1.0, 2.0, 4.0)
 """An event is made of the symbols that the one gave so many times as often as the other."""
 
 
-def _suggest(one: Sampled, other: Sampled, plain: View) -> tuple[float, Found]:
-    """What two samples suggest: the most telling event, and how much it promises."""
+def _suggest(one: Sampled, other: Sampled, plain: View) -> list[tuple[float, Found]]:
+    """What two samples suggest: the event that tells most for the one, and that for the other, and how much each promises."""
     ways = [(plain, one[2], other[2])]
     if not plain.counted:
         for learnt in _between(one[1], other[1], len(plain.low)):
             mine, theirs = histograms([features(rows, learnt)[:1] for rows in (one[1], other[1])])
             ways.append((learnt, mine, theirs))
+    return [
+        _best(one[0], other[0], ways),
+        _best(other[0], one[0], [(view, theirs, mine) for view, mine, theirs in ways]),
+    ]
+
+
+def _best(one: np.ndarray, other: np.ndarray, ways: Sequence[tuple[View, Histograms, Histograms]]) -> tuple[float, Found]:
+    """The most telling event among those of several views, and how much it promises."""
     best: tuple[float, Found] | None = None
     for view, mine, theirs in ways:
         chosen = [mine.counts > times * (theirs.counts + 1) for times in TIMES]
@@ -144,7 +152,7 @@ def _suggest(one: Sampled, other: Sampled, plain: View) -> tuple[float, Found]:
         f, t = np.unravel_index(np.argmax(promises), promises.shape)
         if best is None or promises[f, t] > best[0]:
             its = slice(mine.starts[f], mine.starts[f + 1] if f + 1 < len(mine.starts) else None)
-            best = float(promises[f, t]), Found(one[0], other[0], view, int(f), mine.symbols[its][chosen[t][its]])
+            best = float(promises[f, t]), Found(one, other, view, int(f), mine.symbols[its][chosen[t][its]])
     assert best is not None  # there is always a feature
     return best
 
