@@ -16,7 +16,7 @@ from pgc.errors import BudgetSpent, PgcError
 from tests.length import length
 from tests.waiting import LIMIT
 
-KILLS = length(300, 4000)
+KILLS = length(500, 4000)
 DIGEST = bytes(32)
 
 

@@ -14,6 +14,7 @@ from pgc.experiments.reproduction.plan import TITLES
 from tests.length import SOAK
 from tests.test_cli import refused
 
+pytestmark = pytest.mark.xdist_group("one reproduction")  # where single tests are distributed, these stay together
 SMALL = ["reproduce", "--trials", "2", "--submissions", "300", "--seed", "3"]
 FIGURES = {"success", "fst", "auc"} | {f"figure{n}-{key}" for n in (2, 3) for key in TITLES}
 

@@ -25,7 +25,7 @@ from tests.length import length
 from tests.service.test_service import free_port, start
 from tests.waiting import wait_for
 
-KILLS = length(4, 60)
+KILLS = length(4, 100)
 DEVICES, REPORTS = 4, 100_000
 EPSILON = ("--epsilon", "0.01")  # so that a ledger's 1000 is enough for all of them
 DEVICE = """
