@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -69,6 +70,7 @@ def test_every_command_explains_itself(verb, capsys):
 
 def test_a_run_leaves_everything_the_readme_says(finished):
     left = {str(p.relative_to(finished)) for p in finished.rglob("*") if p.is_file()}
+    left = {re.sub(r"part-\d{5}", "part-00000", name) for name in left}  # a slow machine writes one every twenty seconds
     assert left == {
         "config.yaml", "metrics/part-00000.parquet", "policy.safetensors", "curve.png", "privacy.json", "summary.json",
     }  # fmt: skip

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import http.server
 import importlib
 import json
 import os
@@ -34,6 +35,7 @@ from pgc.service.replay import replay
 from pgc.service.schema import Store, sqlite_url
 from pgc.service.tls import make_dev_certificates
 from pgc.wire import Offer
+from pgc.wire.offer import LARGEST_OFFER
 from tests.length import length
 from tests.waiting import LIMIT, wait_for
 
@@ -500,3 +502,62 @@ def test_malformed_and_unauthorised_requests(service, tmp_path, rng):
         np.testing.assert_array_equal(keeper.models["default"].state.theta, theta)
         assert keeper.models["default"].received == received
         assert client.submit(report) == "accepted"
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """Answers every request with what stands in `what`: status, headers, body."""
+
+    what = (200, {}, b"")
+
+    def do_GET(self):
+        status, headers, body = type(self).what
+        self.send_response(status)
+        for name, value in ({"content-length": str(len(body))} | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        with contextlib.suppress(OSError):  # the client may have heard enough
+            self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def elsewhere():
+    """The address of a service that is none, and a function that says what it answers."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", lambda *what: setattr(Answers, "what", what)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_client_takes_no_more_from_a_service_than_an_offer_can_have(elsewhere):
+    """What a hostile service may answer: more than fits, what unpacks into more, words for a terminal, and no card at all."""
+    url, answers = elsewhere
+    with ServiceClient(url, "token", patience=1000, sleep=lambda _: None) as client:
+        for what, says in (
+            ((200, {"content-encoding": "gzip"}, b"\x1f\x8b"), "does not answer as a pgc service does"),
+            ((200, {}, bytes(LARGEST_OFFER + 1)), "more than any offer has"),
+            ((403, {}, b'{"detail": "\\u001b[2Jgone"}'), r"refuses: \?\[2Jgone"),
+            ((400, {}, b"plain\nwords"), "refuses: plain words"),
+        ):
+            answers(*what)
+            with pytest.raises(PgcError, match=says):
+                client.offer()
+        for body in (b"[1]", b"nonsense", b"[" * 100_000):
+            answers(200, {"date": "yesterday"}, body)
+            with pytest.raises(PgcError, match="does not answer as a pgc service does"):
+                client.card()
+        answers(404, {}, b'{"detail": "unknown offer"}')
+        assert client.submit(b"report") == "unknown offer"
+    for wrong, says in (
+        (dict(url="http://127.0.0.1:x"), "is no address"),
+        (dict(patience=-1.0), "patience is a number of seconds"),
+    ):
+        with pytest.raises(PgcError, match=says):
+            ServiceClient(**{"url": url, "token": "token", **wrong})
