@@ -305,18 +305,19 @@ def test_the_examples(service, tmp_path, monkeypatch):
 
 @pytest.mark.extra
 def test_a_pytorch_policy_of_ones_own_learns(tmp_path, monkeypatch):
-    """Through a real service that knows θ's length and nothing else of it."""
+    """Through a real service that knows θ's length and nothing else of it. At ε = 8, so that chance has no say in it."""
     torch_policy = importlib.import_module("examples.torch_policy")
     monkeypatch.chdir(tmp_path)
     torch_policy.main("theta.npy")
     folder, port = tmp_path / "service", free_port()
-    server = start(folder, port, None, "--theta", "theta.npy", "--epsilon", "2")
+    server = start(folder, port, None, "--theta", "theta.npy", "--epsilon", "8")
     try:
         database = Store(sqlite_url(folder / "store.db"))
         tokens = issue_tokens(database, 200, 1)
         policy = torch_policy.make_policy()
         before = torch_policy.mean_score(policy, np.load("theta.npy"))
         for n, token in enumerate(tokens):
+            Device.create(tmp_path / f"{n}.db", 8.0)
             torch_policy.answer(f"https://127.0.0.1:{port}", token, tmp_path / f"{n}.db", policy, str(folder / "ca.pem"))
         theta = replay(database, "default").state.theta
         after = torch_policy.mean_score(policy, np.array(theta))
