@@ -111,16 +111,15 @@ def test_the_same_seed_gives_the_same_policy_through_the_python_interface(finish
     assert without_clock[0] == without_clock[1]
 
 
-def test_evaluate_scores_inside_and_outside_the_population(finished, capsys):
-    assert main(["evaluate", str(finished), "--episodes", "3", "--gif"]) == 0
+def test_evaluate_scores_inside_and_outside_the_population(finished, capsys, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")  # evaluate leaves files there
+    assert main(["evaluate", str(run), "--episodes", "3", "--gif"]) == 0
     out = capsys.readouterr().out
-    assert "gravity=9.8" in out and "trained on" in out and out.strip().endswith(str(finished))
-    result = json.loads((finished / "evaluation.json").read_text())
+    assert "gravity=9.8" in out and "trained on" in out and out.strip().endswith(str(run))
+    result = json.loads((run / "evaluation.json").read_text())
     assert len(result["trained_on"]) == 3 and len(result["scores"]) > 3
-    assert (finished / "evaluation.png").read_bytes()[:4] == b"\x89PNG" and (finished / "episode.gif").read_bytes()[:3] == b"GIF"
-    assert (
-        main(["evaluate", str(finished), "--population", "length=0.3,0.9", "--policy", "theta", "--json", "--episodes", "2"]) == 0
-    )
+    assert (run / "evaluation.png").read_bytes()[:4] == b"\x89PNG" and (run / "episode.gif").read_bytes()[:3] == b"GIF"
+    assert main(["evaluate", str(run), "--population", "length=0.3,0.9", "--policy", "theta", "--json", "--episodes", "2"]) == 0
     assert set(json.loads(capsys.readouterr().out)["scores"]) == {"gravity=9.8 length=0.3", "gravity=9.8 length=0.9"}
 
 
