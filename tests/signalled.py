@@ -1,4 +1,4 @@
-"""`pgc` in a process that signals itself at a chosen moment, so that tests do not race with it:
+"""Runs `pgc` in a process that sends itself a signal at a chosen moment, so that a test does not race with it:
 
     python -m tests.signalled SIGKILL checkpoint.safetensors 3 train --out FOLDER …
 
