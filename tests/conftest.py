@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "extra: needs an optional extra; runs with --all")
-    config.addinivalue_line("markers", "more: one more setting of a test that has another one in `make test`; runs with --all")
+    config.addinivalue_line("markers", "more: one more setting of a test; runs with --all and in the soak")
 
 
 def pytest_unconfigure() -> None:
@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if "extra" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="needs an optional extra: make test-all"))
-            if "more" in item.keywords:
+            if "more" in item.keywords and not SOAK:
                 item.add_marker(pytest.mark.skip(reason="one more setting: make test-all"))
 
 

@@ -30,6 +30,7 @@ def test_bench_with_pytorch():
     assert result["ratio_torch"] == pytest.approx(result["steps_per_s"] / result["torch_steps_per_s"])
 
 
+@pytest.mark.more
 def test_how_cost_grows_is_measured(monkeypatch, capsys):
     """Every part that needs no extra, in small."""
     for name, few in (

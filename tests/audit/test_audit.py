@@ -94,6 +94,7 @@ def test_released_bytes_leak_what_they_claim_and_fail_a_smaller_claim(name, brie
     assert chance.in_two(audited, looks=2)
 
 
+@pytest.mark.more
 def test_the_command_confirms_all_simulated_draws(brief, capsys):
     assert main(["audit", "--all", "--path", "simulated", "--epsilon", "2", "--dim", "2", "--seed", "0", "--json"]) == 0
     table = json.loads(capsys.readouterr().out)

@@ -171,6 +171,7 @@ def test_an_agent_stays_in_its_world():
     assert len({psi for psis in by_agent.values() for psi in psis}) == 3
 
 
+@pytest.mark.more
 def test_gymnasium_cartpole_is_learnt_under_privacy(tmp_path):
     """ε = 1, 250 reports: much longer than where it began, and than pure noise."""
     settings = dict(world="gymnasium:CartPole-v1", max_steps=200, threshold=195.0, submissions=250, eval_episodes=20)

@@ -178,12 +178,13 @@ def option(reward, bootstrap, reduction, standardize, baseline):
 
 # Every choice at least once, and in `make test-all` every pair of choices.
 CHOICES = [
-    option("step", "zero", "sum", "no", "critic"),
-    option("end", "zero", "mean", "scale", "critic"),
     option("failure", "always", "sum", "scale", "critic"),
-    option("end", "timeout", "sum", "scale", "none"),
+    option("end", "zero", "sum", "no", "none"),
     option("step", "timeout", "mean", "center", "local"),
     *more(
+        option("step", "zero", "sum", "no", "critic"),
+        option("end", "zero", "mean", "scale", "critic"),
+        option("end", "timeout", "sum", "scale", "none"),
         option("step", "always", "mean", "center", "critic"),
         option("step", "timeout", "sum", "scale", "critic"),
         option("end", "always", "sum", "no", "critic"),

@@ -21,6 +21,7 @@ from pgc.service.keeper import Keeper
 from pgc.service.replay import replay, same
 from pgc.service.schema import Store, sqlite_url
 from pgc.wire import Offer
+from tests.conftest import more
 from tests.length import length
 from tests.service.test_service import free_port, start
 from tests.waiting import wait_for
@@ -43,7 +44,7 @@ with ServiceClient(url, token, ca=ca, patience=3600) as client, open(log, "a") a
 """
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", *more("postgresql")])
 def test_servers_and_devices_are_killed(kind, request, tmp_path):
     folder = tmp_path / "service"
     url = sqlite_url(folder / "store.db") if kind == "sqlite" else request.getfixturevalue("new_database")()
@@ -69,8 +70,8 @@ def test_servers_and_devices_are_killed(kind, request, tmp_path):
     random.shuffle(victims)
     try:
         for among, many in [*victims, (None, 0)]:  # at the end all of them live and work
-            more = acknowledged_so_far() + random.randint(1, 20)
-            wait_for(lambda more=more: acknowledged_so_far() >= more, "reports that are acknowledged", all_live)
+            enough = acknowledged_so_far() + random.randint(1, 20)
+            wait_for(lambda enough=enough: acknowledged_so_far() >= enough, "reports that are acknowledged", all_live)
             if among is not None:
                 which = random.randrange(many)
                 kill(among[which])

@@ -429,14 +429,19 @@ def test_a_head_that_does_not_end(service, monkeypatch):
     assert httpx.get(f"{url}/health", verify=False).status_code == 200
 
 
+def test_the_page_needs_nothing_from_elsewhere(service):
+    _, url, _ = service
+    page = httpx.get(url, verify=False).text
+    assert "http://" not in page and "https://" not in page
+    assert "//" not in httpx.get(f"{url}/docs", verify=False).text.replace("://", "")
+
+
+@pytest.mark.more
 def test_the_page(tmp_path):
     """Real Chromium, where it is installed, sees the numbers and the line of a real service while real devices report."""
     folder, port = tmp_path / "service", free_port()
     url, server, devices = f"https://127.0.0.1:{port}", start(folder, port, None, "--score-epsilon", "0.3"), None
     try:
-        page = httpx.get(url, verify=False).text
-        assert "http://" not in page and "https://" not in page  # it needs nothing from elsewhere
-        assert "//" not in httpx.get(f"{url}/docs", verify=False).text.replace("://", "")
         with contextlib.closing(Store(sqlite_url(folder / "store.db"))) as database:
             (tmp_path / "tokens").write_text("\n".join(issue_tokens(database, 2000, 1)))
         join = ["join", url, "--tokens", str(tmp_path / "tokens"), "--limit", "1", "--new-ledger", "--at-once", "2"]

@@ -118,7 +118,7 @@ class ServiceClient:
 
     def _fetch(self, method: str, path: str, body: bytes) -> httpx.Response:
         """An answer, if it is not larger than any offer can be; nothing is unpacked."""
-        data = b""
+        data = bytearray()  # bytes would be copied with every piece
         with self._http.stream(method, path, content=body) as answer:
             if "content-encoding" in answer.headers:
                 raise PgcError(f"{self._url} does not answer as a pgc service does")
@@ -126,7 +126,7 @@ class ServiceClient:
                 data += piece
                 if len(data) > LARGEST_OFFER:
                     raise PgcError(f"{self._url} answers with more than any offer has")
-            return httpx.Response(answer.status_code, headers=answer.headers, content=data)
+            return httpx.Response(answer.status_code, headers=answer.headers, content=bytes(data))
 
     def _json(self, answer: httpx.Response) -> Any:
         try:
