@@ -77,11 +77,11 @@ def measure(job):
     """One row of the table."""
     world, name, trials, seed = job
     sys.path.insert(0, str(Path(__file__).parent))  # for the optimisers of this file
-    from pgc.config import configure
-    from pgc.experiments import statistics
-    from pgc.experiments.folder import Folder
-    from pgc.experiments.sweep import Cell, run
-    from pgc.problem import build
+    from pgc.config.config import configure
+    from pgc.config.problem import build
+    from pgc.runs.folder import Folder
+    from pgc.runs.sweep import Cell, run
+    from pgc.studies import statistics
 
     changed, step = variants(world)[name]
     settings = WORLDS[world] | dict(world=world, trials=trials, seed=seed) | changed

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import pgc
-from pgc.device import Device
-from pgc.mechanisms import make_mechanism
-from pgc.release.release import release
+from pgc.randomise.device import Device
+from pgc.randomise.mechanisms.registry import make_mechanism
+from pgc.randomise.release import release
 from pgc.wire import Offer, Query
 
 DIM, TIMES = 112, 60

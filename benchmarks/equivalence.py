@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 import uvicorn
 
-from pgc.config import configure
+from pgc.config.config import configure
+from pgc.config.problem import build
+from pgc.engines.evaluation import greedy_scores
 from pgc.engines.simulation import Simulation
-from pgc.experiments.evaluation import greedy_scores
-from pgc.problem import build
 from pgc.service.app import make_app
 from pgc.service.client import ServiceClient
 from pgc.service.fleet import Fleet, recipe_for

@@ -23,16 +23,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc import agent
-from pgc.agent import Address, draw_psi
-from pgc.config import configure
-from pgc.device.device import draw_report
+from pgc.config.config import configure
+from pgc.config.problem import build
+from pgc.engines.evaluation import greedy_scores
 from pgc.engines.simulation import Simulation
-from pgc.experiments.evaluation import greedy_scores
-from pgc.problem import build
-from pgc.randomness import trial_seed
-from pgc.release.lattice import LARGEST
-from pgc.release.release import decode
+from pgc.local_training import definition as agent
+from pgc.local_training.definition import Address, draw_psi
+from pgc.numerics.randomness import trial_seed
+from pgc.randomise.device import draw_report
+from pgc.randomise.exact.lattice import LARGEST
+from pgc.randomise.release import decode
 from pgc.service.model import Model
 from pgc.wire import Offer
 from pgc.wire.report import split

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from pgc.bench.scaling import scale
-from pgc.progress import Watch
+from pgc.runs.progress import Watch
 
 
 def main() -> None:

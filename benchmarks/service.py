@@ -27,7 +27,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from pgc.device.device import draw_report
+from pgc.randomise.device import draw_report
 from pgc.service import keeper
 from pgc.service.schema import Store, sqlite_url
 from pgc.wire import Offer
@@ -170,7 +170,18 @@ def join(place: Path, args: argparse.Namespace) -> dict[str, float]:
     with service(folder, args.port, None):
         with contextlib.closing(Store(sqlite_url(folder / "store.db"))) as store:
             (place / "tokens").write_text("\n".join(keeper.issue_tokens(store, args.join, each)))
-        command = [sys.executable, "-m", "pgc.cli", "join", url, "--tokens", str(place / "tokens"), "--limit", "1000", "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "pgc.cli",
+            "join",
+            url,
+            "--tokens",
+            str(place / "tokens"),
+            "--limit",
+            "1000",
+            "--json",
+        ]
         command += [
             "--new-ledger",
             "--ledger",

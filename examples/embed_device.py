@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import gymnasium
-
 from pgc.device import Device, Ledger
 from pgc.device.play import NumpyPlayer
 from pgc.device.recipe import Recipe
+
 from pgc.service.client import ServiceClient, run_device
 
 CARTPOLE = {"bounds": ((-2.4, 2.4), (-3, 3), (-0.21, 0.21), (-3, 3)), "actions": 2, "max_steps": 200, "score_threshold": 195.0}

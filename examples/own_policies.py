@@ -13,7 +13,6 @@ plays on the host, in Gymnasium's environments.
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from pgc.policies.own import from_equinox, from_flax, from_function, from_torch
 
 

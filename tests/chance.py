@@ -24,12 +24,12 @@ from collections.abc import Callable
 LEVEL = 2e-9
 ONCE = LEVEL**0.5
 LOOKS = {
-    "tests/release/test_exact.py": 4 * 2 + 3 * 2,
-    "tests/release/test_lattice.py": 2 + 2,
-    "tests/release/test_opendp.py": 2 * 3 + 3 + 2,
-    "tests/release/test_release.py": 5 * 3 + 6 * 6,
-    "tests/device/test_device.py": 2,
-    "tests/audit/test_audit.py": 2 * 7,
+    "tests/randomise/exact/test_exact.py": 4 * 2 + 3 * 2,
+    "tests/randomise/exact/test_lattice.py": 2 + 2,
+    "tests/randomise/exact/test_opendp.py": 2 * 3 + 3 + 2,
+    "tests/randomise/exact/test_release.py": 5 * 3 + 6 * 6,
+    "tests/randomise/test_device.py": 2,
+    "tests/privacy/audit/test_audit.py": 2 * 7,
 }
 """For each file that looks at the operating system's bits: how many comparisons it makes in one run."""
 _made: Counter[str] = Counter()

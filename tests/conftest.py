@@ -23,13 +23,15 @@ import optax
 import pytest
 from hypothesis import settings
 
-from pgc.agent import LocalTraining
-from pgc.aggregator import Aggregator
-from pgc.mechanisms import make_mechanism
-from pgc.policies import ActorCritic, LossOptions
-from pgc.policies.actions import Categorical
-from pgc.policies.estimators import PolicyGradient
-from pgc.worlds import CartPole, Population
+from pgc.local_training.definition import LocalTraining
+from pgc.local_training.estimators.estimator import PolicyGradient
+from pgc.local_training.estimators.loss import LossOptions
+from pgc.local_training.policies.actor_critic import ActorCritic
+from pgc.local_training.worlds.cartpole import CartPole
+from pgc.local_training.worlds.population import Population
+from pgc.randomise.mechanisms.registry import make_mechanism
+from pgc.spaces import Categorical
+from pgc.update.aggregator import Aggregator
 from tests.length import SOAK
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -64,19 +66,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 LONGEST_FIRST = [
     "tests/engines/test_embedded.py",
-    "tests/audit/test_mutants.py",
-    "tests/test_cli.py",
-    "tests/audit/test_audit.py",
+    "tests/privacy/audit/test_mutants.py",
+    "tests/cli/test_cli.py",
+    "tests/privacy/audit/test_audit.py",
     "tests/engines/test_host.py",
     "tests/service/test_kill.py",
     "tests/service/test_service.py",
-    "tests/policies/test_loss.py",
+    "tests/local_training/estimators/test_loss.py",
     "tests/test_docs.py",
-    "tests/mechanisms/test_sphere.py",
-    "tests/experiments/test_sweep.py",
-    "tests/experiments/test_reproduce_command.py",
-    "tests/device/test_ledger.py",
-    "tests/device/test_play.py",
+    "tests/randomise/mechanisms/test_sphere.py",
+    "tests/runs/test_sweep.py",
+    "tests/studies/test_reproduce_command.py",
+    "tests/randomise/test_ledger.py",
+    "tests/local_training/test_numpy_player.py",
 ]
 """Files that take longest: with them first, no worker is left with one of them at the end while the other is idle."""
 

@@ -35,7 +35,7 @@ def main(name: str, file: str, times: str, *arguments: str) -> int:
                 os.kill(os.getpid(), signal.Signals[name])
 
     sys.addaudithook(hook)
-    from pgc.cli import main as pgc
+    from pgc.cli.main import main as pgc
     from pgc.engines import simulation
 
     simulation.MOST_TURNS = TURNS

@@ -1,44 +1,117 @@
 """Private Gradient Collection: locally private distributed reinforcement learning.
 
-Names are imported when first used, so that a device which needs only the mechanisms does not load a training stack.
+The four steps of the paper are four folders: `deliver`, `local_training`, `randomise`, `update`. Names are imported when they are
+first used, so that a device, which needs NumPy alone, does not load a training stack.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pgc.errors import BudgetSpent, PgcError, require
 
 if TYPE_CHECKING:
     from pgc.config import PRESETS, TrainConfig, configure
-    from pgc.device import Device, Ledger, Refusal
-    from pgc.experiments.reproduction.reproduce import reproduce
-    from pgc.experiments.runs import Run
-    from pgc.experiments.scoring import compare, evaluate
-    from pgc.experiments.training import train
+    from pgc.randomise.device import Device, Refusal
+    from pgc.randomise.ledger import Ledger
+    from pgc.runs.evaluate import compare, evaluate
+    from pgc.runs.run import Run
+    from pgc.runs.train import train
+    from pgc.studies.reproduction.reproduce import reproduce
     from pgc.wire import Offer, Query, Report
 
 __version__ = "0.1.0"
 
 _LAZY = {
-    "Device": "pgc.device",
-    "Ledger": "pgc.device",
+    "Device": "pgc.randomise.device",
+    "Ledger": "pgc.randomise.ledger",
     "Offer": "pgc.wire",
     "Query": "pgc.wire",
-    "Refusal": "pgc.device",
+    "Refusal": "pgc.randomise.device",
     "Report": "pgc.wire",
     "PRESETS": "pgc.config",
     "TrainConfig": "pgc.config",
     "configure": "pgc.config",
-    "Run": "pgc.experiments.runs",
-    "reproduce": "pgc.experiments.reproduction.reproduce",
-    "train": "pgc.experiments.training",
-    "evaluate": "pgc.experiments.scoring",
-    "compare": "pgc.experiments.scoring",
+    "Run": "pgc.runs.run",
+    "reproduce": "pgc.studies.reproduction.reproduce",
+    "train": "pgc.runs.train",
+    "evaluate": "pgc.runs.evaluate",
+    "compare": "pgc.runs.evaluate",
 }
+
+PUBLIC = {
+    "mechanisms": ("randomise.mechanisms.registry", "randomise.mechanisms"),
+    "worlds": ("local_training.worlds.registry", "local_training.worlds"),
+    "policies": ("local_training.policies.actor_critic", "local_training.estimators.loss", "local_training.policies"),
+    "device": ("randomise.device", "randomise.ledger", "randomise"),
+    "device.play": ("local_training.numpy_player",),
+    "device.recipe": ("local_training.recipe",),
+    "problem": ("config.problem",),
+}
+"""Short public names of modules that live in the folder of their step, and where what is in them is found."""
+
+
+class _Door(ModuleType):
+    """A module that is known by a short public name: whatever is asked of it is found where it lives."""
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            for place in PUBLIC.get(self.__name__.removeprefix("pgc."), ()):
+                module = require("pgc." + place, "train")
+                if hasattr(module, name):
+                    return getattr(module, name)
+        raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+
+
+class _Doors(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports `pgc.mechanisms` as a door, and `pgc.mechanisms.laplace` as the module of that name in the folder of its step."""
+
+    def __init__(self) -> None:
+        self._lives: dict[str, importlib.machinery.ModuleSpec | None] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Say who makes a module: this one, if it has a short public name or lies behind one."""
+        name = fullname.removeprefix("pgc.")
+        if fullname != name and name.partition(".")[0] in {public.partition(".")[0] for public in PUBLIC}:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=name in PUBLIC)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """Return the door, or the module that lies behind it."""
+        name = spec.name.removeprefix("pgc.")
+        if name in PUBLIC:
+            return _Door(spec.name)
+        door, _, inside = name.partition(".")
+        try:
+            module = importlib.import_module(f"pgc.{PUBLIC[door][-1]}.{inside}")
+            self._lives[spec.name] = module.__spec__
+            return module
+        except ModuleNotFoundError as error:
+            if error.name != f"pgc.{PUBLIC[door][-1]}.{inside}":
+                raise
+            raise ModuleNotFoundError(f"No module named '{spec.name}'", name=spec.name) from None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module, which was executed where it lives, with the name and place that it has there."""
+        spec = module.__spec__
+        if spec is not None and spec.name in self._lives:
+            module.__spec__ = self._lives.pop(spec.name)
+
+
+sys.meta_path.append(_Doors())  # last: it is asked only for what is not found otherwise
 
 
 def __getattr__(name: str) -> Any:
+    if name in PUBLIC:
+        return importlib.import_module(f"pgc.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'pgc' has no attribute '{name}'")
     return getattr(require(_LAZY[name], "train"), name)

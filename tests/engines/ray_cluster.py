@@ -17,7 +17,8 @@ import numpy as np
 from tests.waiting import wait_for
 
 SLOW = dict(
-    world="tests.worlds.environments:Walk", max_steps=30, submissions=150, workers=8, local_episodes=4, eval_episodes=4,
+    world="tests.local_training.worlds.environments:Walk",
+    max_steps=30, submissions=150, workers=8, local_episodes=4, eval_episodes=4,
     population=("pause=0.001", "mass=1,2,3"),
 )  # fmt: skip
 COMPILED = dict(submissions=600, trials=70, eval_episodes=3)
@@ -55,11 +56,11 @@ def main(folder: Path) -> dict[str, object]:
     from ray.cluster_utils import Cluster
 
     import pgc
-    from pgc.config import configure
+    from pgc.config.config import configure
     from pgc.engines import ray_crew
-    from pgc.engines.hands import Hands
-    from pgc.experiments import sweep
-    from pgc.experiments.folder import Folder
+    from pgc.engines.backend import Hands
+    from pgc.runs import sweep
+    from pgc.runs.folder import Folder
 
     cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
     second = cluster.add_node(**NODE)

@@ -9,9 +9,9 @@ from scipy import stats
 
 from pgc.bench import numpy_loop
 from pgc.bench.common import Settings
-from pgc.config import configure
+from pgc.config.config import configure
+from pgc.config.problem import build
 from pgc.engines.simulation import Simulation
-from pgc.problem import build
 from tests.conftest import more
 
 TRIALS, SUBMISSIONS = 60, 120

@@ -5,14 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pgc.agent import address, draw_psi, initial_theta, play_episode
-from pgc.config import TrainConfig, configure
-from pgc.engines import embedded, reference
+from pgc.config.config import TrainConfig, configure
+from pgc.config.problem import build
+from pgc.engines import compiled as embedded
+from pgc.engines import reference
 from pgc.engines.simulation import CPU_LANES, Simulation, engine_of, program_of
-from pgc.mechanisms import ScoreBit
-from pgc.policies import LossOptions
-from pgc.policies.loss import gradient
-from pgc.problem import build
+from pgc.local_training.definition import address, draw_psi, initial_theta, play_episode
+from pgc.local_training.estimators.loss import LossOptions, gradient
+from pgc.randomise.mechanisms.score_bit import ScoreBit
 from tests.conftest import PAPER_NET, make_aggregator, make_training, more
 
 

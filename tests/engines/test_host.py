@@ -11,25 +11,25 @@ import numpy as np
 import pytest
 
 import pgc
-from pgc.agent import initial_theta
-from pgc.agents_on_host import Asked, HostAgents, decoded
-from pgc.cli import main
-from pgc.config import configure, to_yaml
+from pgc.cli.main import main
+from pgc.config.config import configure, to_yaml
+from pgc.config.problem import build
+from pgc.deliver import schedule
 from pgc.engines.crew import Processes
 from pgc.engines.host import HostSimulation
 from pgc.engines.jobs import Job, host_policy
 from pgc.errors import PgcError
-from pgc.policies import exploration
-from pgc.policies.subspace import lift
-from pgc.problem import build
-from pgc.randomness import trial_seed
+from pgc.local_training.definition import initial_theta
+from pgc.local_training.on_host import Asked, HostAgents, decoded
+from pgc.numerics.projection import lift
+from pgc.numerics.randomness import trial_seed
 from tests import signalled
+from tests.cli.test_cli import refused
 from tests.conftest import more
 from tests.engines.alone import Alone
-from tests.test_cli import refused
 from tests.waiting import LIMIT
 
-HERE = "tests.worlds.environments:"
+HERE = "tests.local_training.worlds.environments:"
 SMALL = dict(
     world=HERE + "Walk", max_steps=30, threshold=25.0, submissions=40, workers=5, trials=2, eval_episodes=4,
     population=("mass=1,2,3",),
@@ -65,7 +65,7 @@ def oracle(made):
         while int(state.received) < config.submissions:
             while len(at_work) < config.workers and begun < config.submissions:
                 agent = begun // config.workers // training.submissions * config.workers + begun % config.workers
-                alpha = float(exploration.alpha(state.received, training.alpha_start, training.alpha_decay))
+                alpha = float(schedule.alpha(state.received, training.alpha_start, training.alpha_decay))
                 basis = None if state.basis is None else np.asarray(state.basis, float)
                 ask = Asked(trial, begun, agent, np.asarray(state.theta, float), basis, alpha)
                 at_work.append((ask, them.answer([ask])[0], state.version))
@@ -231,7 +231,7 @@ def test_a_killed_run_is_resumed_to_the_same_result(tmp_path):
 
 def late(observation_shape, outputs):
     """A policy that fails while it plays."""
-    from pgc.policies.own import from_function
+    from pgc.local_training.policies.own import from_function
 
     def apply(theta, observation):
         jax.debug.callback(lambda: calls.append(1) or (len(calls) > 50 and 1 / 0))
@@ -249,7 +249,7 @@ def test_a_policy_that_fails_while_it_plays_is_one_line(capsys, tmp_path):
 def test_workers_import_what_the_driver_imports(tmp_path, monkeypatch):
     """A file beside the user that is called like a module of Python's is not imported in its place."""
     (tmp_path / "random.py").write_text("raise SystemExit(3)")
-    (tmp_path / "mine.py").write_text("from tests.worlds.environments import Walk")
+    (tmp_path / "mine.py").write_text("from tests.local_training.worlds.environments import Walk")
     monkeypatch.chdir(tmp_path)
     run = pgc.train(out=tmp_path / "run", processes=1, **dict(SMALL, world="mine:Walk", submissions=10, trials=1))
     assert run.complete

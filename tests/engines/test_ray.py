@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.test_cli import refused
+from tests.cli.test_cli import refused
 from tests.waiting import LIMIT
 
 

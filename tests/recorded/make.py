@@ -15,11 +15,11 @@ import numpy as np
 
 import pgc
 from pgc import __version__
-from pgc.config import configure
-from pgc.device import Device
+from pgc.config.config import configure
 from pgc.errors import Interrupted
-from pgc.experiments import training
-from pgc.experiments.machine import EXACT, machine
+from pgc.randomise.device import Device
+from pgc.runs import train as training
+from pgc.runs.machine import EXACT, machine
 from pgc.service.keeper import Keeper
 from pgc.service.schema import sqlite_url
 from pgc.wire import Offer

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import pgc
-from pgc.device import Device, Ledger
-from pgc.experiments.machine import EXACT, machine
-from pgc.experiments.runs import Run
+from pgc.randomise.device import Device
+from pgc.randomise.ledger import Ledger
+from pgc.runs.machine import EXACT, machine
+from pgc.runs.run import Run
 from pgc.service import store
 from pgc.service.keeper import Keeper
 from pgc.service.replay import replay

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pgc.config import configure
-from pgc.device import Device
+from pgc.config.config import configure
+from pgc.randomise.device import Device
 from pgc.service import store
 from pgc.service.admission import Issued, Verdict
 from pgc.service.keeper import Keeper

@@ -23,10 +23,10 @@ import pytest
 import sqlalchemy
 import uvicorn
 
-from pgc.cli import main
-from pgc.config import configure
-from pgc.device import Device
+from pgc.cli.main import main
+from pgc.config.config import configure
 from pgc.errors import PgcError
+from pgc.randomise.device import Device
 from pgc.service.app import make_app, make_operator_app
 from pgc.service.client import ServiceClient
 from pgc.service.keeper import Keeper, issue_tokens
@@ -238,7 +238,7 @@ def test_a_device_whose_clock_is_wrong(service, tmp_path, rng, monkeypatch):
         with ServiceClient(url, token, ca=ca) as client:
             offer = client.offer()
             device = Device.create(tmp_path / f"{ahead}.db", 1.0, clock=client.clock)
-            monkeypatch.setattr("pgc.device.device.time.time", lambda ahead=ahead: 1.7e9 + ahead)
+            monkeypatch.setattr("pgc.randomise.device.time.time", lambda ahead=ahead: 1.7e9 + ahead)
             report = device.release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
             monkeypatch.undo()
             assert client.submit(report) == "accepted"
@@ -246,7 +246,7 @@ def test_a_device_whose_clock_is_wrong(service, tmp_path, rng, monkeypatch):
 
 def test_a_hostile_service_cannot_choose_code(service):
     """What a card says is data: names from fixed lists, and numbers."""
-    from pgc.device.recipe import Recipe
+    from pgc.local_training.recipe import Recipe
 
     keeper, url, _ = service
     card = httpx.get(f"{url}/v1/models/default", verify=False).json()["recipe"]

@@ -5,8 +5,8 @@ import struct
 
 import numpy as np
 
-from pgc.release.lattice import radius
-from pgc.release.release import public_words
+from pgc.randomise.exact.lattice import radius
+from pgc.randomise.release import public_words
 from pgc.wire import Offer, Report
 from tests.wire.samples import make_offer
 from tests.wire.test_wire import VECTORS, a_report

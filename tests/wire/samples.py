@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pgc.mechanisms import make_mechanism
+from pgc.randomise.mechanisms.registry import make_mechanism
 from pgc.wire import Offer, Query
 
 KINDS = {

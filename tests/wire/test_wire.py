@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pgc.mechanisms import ScoreBit, make_mechanism
-from pgc.release.release import public_words, release, release_score
+from pgc.randomise.mechanisms.registry import make_mechanism
+from pgc.randomise.mechanisms.score_bit import ScoreBit
+from pgc.randomise.release import public_words, release, release_score
 from pgc.wire import Malformed, Offer, Query, Report
 from pgc.wire.query import LARGEST
 from pgc.wire.report import size_of
@@ -87,7 +88,7 @@ def test_a_report_is_decoded_as_the_core_would(monkeypatch):
             continue
         g = rng.standard_normal(mechanism.dim)
         secret = rng.integers(0, 2**32, mechanism.secret_words, np.uint32)
-        monkeypatch.setattr("pgc.release.release.secret_words", lambda n, secret=secret: secret)
+        monkeypatch.setattr("pgc.randomise.release.secret_words", lambda n, secret=secret: secret)
         code = release(mechanism, g, offer.public_seed)
         bit = False if offer.query.score_nano_epsilon else None
         sent = Report(offer_id=offer.offer_id, policy_version=7, code=code, score_bit=bit).encode(offer)

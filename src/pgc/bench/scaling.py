@@ -16,18 +16,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.aggregator import Aggregator
 from pgc.bench import torch_loop
 from pgc.bench.common import Settings
-from pgc.config import configure
+from pgc.config.config import configure
+from pgc.config.problem import build, resolve
 from pgc.engines.crew import Crew, local_crew
 from pgc.engines.host import HostSimulation
 from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError, require
-from pgc.mechanisms import make_mechanism
-from pgc.problem import build, resolve
-from pgc.progress import Progress
-from pgc.release.release import release
+from pgc.randomise.mechanisms.registry import make_mechanism
+from pgc.randomise.release import release
+from pgc.runs.progress import Progress
+from pgc.update.aggregator import Aggregator
 from pgc.wire import Offer, Query, Report
 
 ENDLESS = 500_000

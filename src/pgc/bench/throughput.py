@@ -16,10 +16,10 @@ import jax
 
 from pgc.bench import numpy_loop, torch_loop
 from pgc.bench.common import Settings
-from pgc.config import PRESETS, configure
+from pgc.config.config import PRESETS, configure
+from pgc.config.problem import build, resolve
 from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError
-from pgc.problem import build, resolve
 
 KNOWN = ("laplace", "prs")
 ENDLESS = 10_000_000

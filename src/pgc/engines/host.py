@@ -18,17 +18,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.agent import initial_theta
-from pgc.agents_on_host import Asked, Sent, decoded
-from pgc.aggregator import AggregatorState
-from pgc.config import to_yaml
+from pgc.config.config import to_yaml
+from pgc.config.problem import Problem
+from pgc.deliver import schedule
 from pgc.engines.crew import Crew
 from pgc.engines.jobs import Job
 from pgc.engines.simulation import Happened
 from pgc.errors import PgcError
-from pgc.policies.subspace import lift
-from pgc.problem import Problem
-from pgc.randomness import trial_seed
+from pgc.local_training.definition import initial_theta
+from pgc.local_training.on_host import Asked, Sent, decoded
+from pgc.numerics.projection import lift
+from pgc.numerics.randomness import trial_seed
+from pgc.update.aggregator import AggregatorState
 
 ROUND_SECONDS = 0.5
 """Between two looks at what happened."""
@@ -140,7 +141,7 @@ class HostSimulation:
             version, theta, basis = trial.offer
             agent = index // training.submissions * config.workers + worker
             received = trial.begun - len(trial.flight)
-            alpha = max(0.0, training.alpha_start - received / training.alpha_decay)  # as in `exploration.alpha`
+            alpha = schedule.alpha(received, training.alpha_start, training.alpha_decay)
             ask = Asked(i, trial.begun, agent, theta, basis, alpha)
             trial.flight.append(Begun(ask, version))
             self._asked.append(ask)

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pgc.agents_on_host import Asked, HostAgents, Sent
-from pgc.config import from_yaml
-from pgc.device.network import Network
-from pgc.device.recipe import Recipe
+from pgc.config.config import from_yaml
+from pgc.config.problem import Problem, build
 from pgc.engines.program import Program
-from pgc.policies import ActorCritic
-from pgc.policies.host import HostPolicy, JaxOnHost
-from pgc.policies.own import OwnPolicy
-from pgc.policies.torch_module import TorchPolicy
-from pgc.problem import Problem, build
+from pgc.local_training.numpy_network import Network
+from pgc.local_training.on_host import Asked, HostAgents, Sent
+from pgc.local_training.policies.actor_critic import ActorCritic
+from pgc.local_training.policies.on_host import HostPolicy, JaxOnHost
+from pgc.local_training.policies.own import OwnPolicy
+from pgc.local_training.policies.torch_module import TorchPolicy
+from pgc.local_training.recipe import Recipe
 
 
 class Job(NamedTuple):

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.engines.embedded import Engine, Record, State, engine_of, in_lanes
-from pgc.problem import Problem
+from pgc.config.problem import Problem
+from pgc.engines.compiled import Engine, Record, State, engine_of, in_lanes
 
 
 class Program:

@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from pgc.agent import Agent, LocalTraining, Submission, address, initial_theta
-from pgc.aggregator import Aggregator, AggregatorState
+from pgc.local_training.definition import Agent, LocalTraining, Submission, address, initial_theta
+from pgc.update.aggregator import Aggregator, AggregatorState
 
 
 @dataclass

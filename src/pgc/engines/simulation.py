@@ -20,14 +20,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.config import to_yaml
+from pgc.config.config import to_yaml
+from pgc.config.problem import Problem
+from pgc.engines.compiled import Engine, Record, State, engine_of, in_lanes, trial_seeds
 from pgc.engines.crew import Crew
-from pgc.engines.embedded import Engine, Record, State, engine_of, in_lanes, trial_seeds
 from pgc.engines.jobs import Job
 from pgc.engines.program import delivered, leaves
 from pgc.errors import PgcError
-from pgc.problem import Problem
-from pgc.worlds.host import HostWorld
+from pgc.local_training.worlds.host import HostWorld
 
 CPU_LANES = 32
 GPU_LANES_MULTIPLE = 128

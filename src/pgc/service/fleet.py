@@ -15,20 +15,24 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from pgc import agent
-from pgc.agent import Address, LocalTraining
-from pgc.device import Device, Ledger
-from pgc.device.play import NumpyPlayer
-from pgc.device.recipe import Recipe
 from pgc.errors import PgcError
-from pgc.policies import ActorCritic, LossOptions
-from pgc.policies.estimators import Evolution, PolicyGradient
-from pgc.policies.evolution import MOST_DIRECTIONS
-from pgc.randomness import trial_seed
+from pgc.local_training import definition as agent
+from pgc.local_training.definition import Address, LocalTraining
+from pgc.local_training.estimators.estimator import Evolution, PolicyGradient
+from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
+from pgc.local_training.estimators.loss import LossOptions
+from pgc.local_training.numpy_player import NumpyPlayer
+from pgc.local_training.policies.actor_critic import ActorCritic
+from pgc.local_training.recipe import Recipe
+from pgc.local_training.worlds.base import CompiledWorld, World
+from pgc.local_training.worlds.host import HostWorld
+from pgc.local_training.worlds.population import Population
+from pgc.local_training.worlds.registry import compiled
+from pgc.numerics.randomness import trial_seed
+from pgc.randomise.device import Device
+from pgc.randomise.ledger import Ledger
 from pgc.service.client import ServiceClient, run_device
 from pgc.wire import Offer, Query
-from pgc.worlds import CompiledWorld, Population, World, compiled
-from pgc.worlds.host import HostWorld
 
 
 def recipe_for(world: World, card: Any) -> Recipe:

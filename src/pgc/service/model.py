@@ -11,15 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import load, save
 
-from pgc.agent import LocalTraining, initial_theta
-from pgc.aggregator import Aggregator, AggregatorState
-from pgc.config import TrainConfig
-from pgc.device.recipe import Recipe
+from pgc.config.config import TrainConfig
+from pgc.config.problem import build, build_own
+from pgc.deliver import schedule
 from pgc.errors import PgcError
-from pgc.mechanisms import ScoreBit
-from pgc.policies import ActorCritic
-from pgc.problem import build, build_own
-from pgc.randomness import trial_seed
+from pgc.local_training.definition import LocalTraining, initial_theta
+from pgc.local_training.policies.actor_critic import ActorCritic
+from pgc.local_training.recipe import Recipe
+from pgc.numerics.randomness import trial_seed
+from pgc.randomise.mechanisms.score_bit import ScoreBit
+from pgc.update.aggregator import Aggregator, AggregatorState
 from pgc.wire import Offer, Query, Report
 from pgc.wire.offer import public_seed
 
@@ -109,7 +110,7 @@ class Model:
             policy_version=int(state.version),
             query=self.query,
             episodes=self.config.local_episodes,
-            alpha=max(0.0, self.config.alpha_start - int(state.received) / self.config.alpha_decay),  # `exploration.alpha`
+            alpha=schedule.alpha(int(state.received), self.config.alpha_start, self.config.alpha_decay),
             theta=np.asarray(state.theta, np.float32),
             basis=None if state.basis is None else np.asarray(state.basis, np.float32),
         )

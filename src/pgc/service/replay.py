@@ -7,12 +7,12 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from pgc.aggregator import AggregatorState
-from pgc.config import from_yaml
+from pgc.config.config import from_yaml
 from pgc.errors import PgcError
 from pgc.service import store
 from pgc.service.model import Model
 from pgc.service.schema import Store
+from pgc.update.aggregator import AggregatorState
 
 
 class Replayed(NamedTuple):

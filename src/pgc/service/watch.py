@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pgc.experiments.evaluation import greedy_scores
+from pgc.engines.evaluation import greedy_scores
+from pgc.local_training.worlds.base import CompiledWorld
 from pgc.service import store
 from pgc.service.admission import Verdict
 from pgc.service.model import Model
-from pgc.worlds import CompiledWorld
 
 if TYPE_CHECKING:
     from pgc.service.keeper import Keeper

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from pgc.budget import LARGEST_NANO, epsilon_of, nano_of
 from pgc.errors import PgcError
-from pgc.mechanisms.base import Mechanism
-from pgc.mechanisms.duchi import Duchi
-from pgc.mechanisms.index_code import IndexCode
-from pgc.mechanisms.laplace import Laplace
-from pgc.mechanisms.lift import NormLift
-from pgc.mechanisms.prs import ProjectedRandomSign
-from pgc.mechanisms.prs_sign import ProjectedSign
-from pgc.release.lattice import LARGEST
-from pgc.release.release import refuse_inexact
+from pgc.randomise.budget import LARGEST_NANO, epsilon_of, nano_of
+from pgc.randomise.exact.lattice import LARGEST
+from pgc.randomise.mechanisms.base import Mechanism
+from pgc.randomise.mechanisms.duchi import Duchi
+from pgc.randomise.mechanisms.index_code import IndexCode
+from pgc.randomise.mechanisms.laplace import Laplace
+from pgc.randomise.mechanisms.lift import NormLift
+from pgc.randomise.mechanisms.prs import ProjectedRandomSign
+from pgc.randomise.mechanisms.prs_sign import ProjectedSign
+from pgc.randomise.release import refuse_inexact
 from pgc.wire.fields import Malformed, Reader, check
 
 KINDS: dict[int, type[Mechanism]] = {1: Laplace, 2: ProjectedRandomSign, 3: ProjectedSign, 4: Duchi, 5: IndexCode}

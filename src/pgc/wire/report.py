@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pgc.release.release import decode as decode_vector
+from pgc.randomise.release import decode as decode_vector
 from pgc.wire.fields import Reader, check
 from pgc.wire.offer import Offer
 from pgc.wire.query import Query

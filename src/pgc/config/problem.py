@@ -1,0 +1,345 @@
+"""From a config to the parts of a run: the agents' local training, the aggregator, and the ε that truly holds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import optax
+
+from pgc.config import rules
+from pgc.config.config import TrainConfig
+from pgc.config.validation import validate
+from pgc.deliver.subspace import FeatureSubspace, RandomSubspace, Subspace, TangentSubspace
+from pgc.errors import PgcError, in_one_line, load
+from pgc.local_training.definition import LocalTraining
+from pgc.local_training.estimators.estimator import Estimator, Evolution, PolicyGradient
+from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
+from pgc.local_training.estimators.loss import LossOptions
+from pgc.local_training.policies.actor_critic import ActorCritic, Policy
+from pgc.local_training.policies.convolutional import convolutional
+from pgc.local_training.policies.own import Own, OwnPolicy
+from pgc.local_training.policies.torch_module import OwnTorch, TorchPolicy
+from pgc.local_training.worlds.base import CompiledWorld, World
+from pgc.local_training.worlds.population import Population
+from pgc.local_training.worlds.registry import WORLDS, world_of
+from pgc.randomise.budget import split_budget
+from pgc.randomise.mechanisms.base import Mechanism
+from pgc.randomise.mechanisms.lift import NormLift
+from pgc.randomise.mechanisms.registry import find_mechanism, make_mechanism
+from pgc.randomise.mechanisms.score_bit import ScoreBit
+from pgc.spaces import Actions, Bounds
+from pgc.update.aggregator import Aggregator
+from pgc.update.cap import OutputCap
+
+MOST_FEATURES = 4096
+"""Dimensions of a subspace of features."""
+LAPLACE = ("laplace", "laplace-coordinatewise", "laplace-coordinatewise-wide", "laplace-l2")
+PAPER_BUFFERS = {"prs": 100}
+"""|B| of the paper where it is not 1."""
+PAPER_CLIPS = dict.fromkeys((*LAPLACE, "none"), 0.01)
+DEFAULT_CLIPS = dict.fromkeys((*LAPLACE, "none"), 2.0) | {"piecewise": 0.7}
+"""C where it is not 1. By default a gradient is clipped almost always, so that its direction is reported."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A config, validated and built: the four steps and how often they are taken."""
+
+    config: TrainConfig
+    training: LocalTraining
+    aggregator: Aggregator
+
+    @property
+    def mechanism_name(self) -> str:
+        """As a user knows it."""
+        mechanism = self.training.mechanism
+        return f"{mechanism.inner.name}, norm lift" if isinstance(mechanism, NormLift) else mechanism.name
+
+    @property
+    def epsilon_gradient(self) -> float:
+        """What the gradients of one agent spend in truth, over all its submissions."""
+        guarantee = self.training.mechanism.guarantee
+        if guarantee.honest:
+            return self.config.epsilon - self.config.score_epsilon
+        return guarantee.epsilon * self.config.submissions_per_agent
+
+    @property
+    def epsilon_score(self) -> float:
+        """What the score bits of one agent spend, over all its submissions."""
+        return self.config.score_epsilon
+
+    @property
+    def epsilon(self) -> float:
+        """The whole loss of one agent in truth, by sequential composition (Theorem 1 of the paper)."""
+        if self.training.mechanism.guarantee.honest:
+            return self.config.epsilon
+        return self.epsilon_gradient + self.epsilon_score
+
+
+def resolve(config: TrainConfig) -> TrainConfig:
+    """Fill in what a config leaves to its preset and to the rules, so that `config.yaml` says everything."""
+    paper, world, epsilon = config.preset == "paper", world_of(config), config.epsilon
+    mechanism = "none" if epsilon == math.inf else config.mechanism
+    epsilon = math.inf if mechanism == "none" else epsilon
+    per_report, _ = split_budget(epsilon, config.score_epsilon, config.submissions_per_agent)
+    where, policy = config.subspace, make_policy(config, world)
+    if where is None:
+        where = _suitable_subspace(policy, world.observation_bounds, per_report)
+    subspace = _make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
+    directions = 0 if subspace is None else subspace.dim
+    episodes = rules.local_episodes(per_report, directions) if config.local_episodes is None else config.local_episodes
+    buffer_size = (PAPER_BUFFERS.get(mechanism, 1) if paper else 10) if config.buffer_size is None else config.buffer_size
+    rate = 0.5 if paper else rules.learning_rate(per_report, buffer_size, directions)
+    if world.name not in WORLDS:  # what a world of one's own was found to be like
+        bounds = tuple(f"{i}={low!r}:{high!r}" for i, (low, high) in enumerate(world.observation_bounds))
+        config = replace(config, max_steps=world.max_steps, threshold=world.score_threshold, bounds=bounds)
+    return replace(
+        config,
+        mechanism=mechanism,
+        epsilon=epsilon,
+        policy=config.policy or ("actor-critic" if world.image is None else "convolutional"),
+        clip=(PAPER_CLIPS if paper else DEFAULT_CLIPS).get(mechanism, 1.0) if config.clip is None else config.clip,
+        subspace=where,
+        local_episodes=episodes,
+        estimator=config.estimator or rules.estimator(directions, episodes),
+        score=config.score or ("greedy" if episodes > 1 else "training"),
+        output_cap=_suitable_cap(policy) if config.output_cap is None else config.output_cap,
+        buffer_size=buffer_size,
+        population=world.default_population if config.population is None else config.population,
+        learning_rate=rate if config.learning_rate is None else config.learning_rate,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnProblem:
+    """A config for a policy of the devices' own: of θ an aggregator needs to know how long it is, and no more."""
+
+    config: TrainConfig
+    mechanism: Mechanism
+    score_bit: ScoreBit | None
+    aggregator: Aggregator
+
+
+def build_own(config: TrainConfig) -> OwnProblem:
+    """The aggregator's part, for θ of `config.own_policy` numbers."""
+    validate(config)
+    find_mechanism(config.mechanism)
+    dim = config.own_policy
+    assert dim is not None
+    if config.subspace not in (None, "full"):
+        raise PgcError("of a policy of the devices' own the whole gradient is reported: --subspace full")
+    gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
+    buffer_size = 10 if config.buffer_size is None else config.buffer_size
+    config = replace(
+        config,
+        subspace="full",
+        clip=DEFAULT_CLIPS.get(config.mechanism, 1.0) if config.clip is None else config.clip,
+        local_episodes=rules.local_episodes(gradient_epsilon, 0) if config.local_episodes is None else config.local_episodes,
+        buffer_size=buffer_size,
+        learning_rate=rules.learning_rate(gradient_epsilon, buffer_size, 0)
+        if config.learning_rate is None
+        else config.learning_rate,
+    )
+    return OwnProblem(
+        config=config,
+        mechanism=_make_mechanism(config, dim, gradient_epsilon),
+        score_bit=ScoreBit(epsilon=score_epsilon) if score_epsilon else None,
+        aggregator=_make_aggregator(config, None, None),
+    )
+
+
+def build(config: TrainConfig) -> Problem:
+    """Validate a config and make the parts of a run from it. Every refusal says what to do."""
+    validate(config)
+    if config.own_policy is not None:
+        raise PgcError("a policy of the devices' own cannot be simulated; it is for pgc serve")
+    find_mechanism(config.mechanism)
+    config = resolve(config)
+    world = world_of(config)
+    policy = make_policy(config, world)
+    if isinstance(policy, TorchPolicy) and isinstance(world, CompiledWorld):
+        raise PgcError(f"a PyTorch policy plays on the host, not in {world.name}; use a Gymnasium world (--world gymnasium:ID)")
+    subspace = _make_subspace(config, policy, world.observation_bounds)
+    gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
+    assert config.population is not None and config.local_episodes is not None
+    assert config.output_cap is not None
+    mechanism = _make_mechanism(config, policy.dim if subspace is None else subspace.dim, gradient_epsilon)
+    score_bit = ScoreBit(epsilon=score_epsilon) if score_epsilon else None
+    training = LocalTraining(
+        world=world,
+        population=Population.parse(world, config.population),
+        policy=policy,
+        estimator=_make_estimator(config, policy, world, mechanism.dim),
+        mechanism=mechanism,
+        score_bit=score_bit,
+        submissions=config.submissions_per_agent,
+        episodes=config.local_episodes,
+        action=config.action,
+        alpha_start=config.alpha_start,
+        alpha_decay=config.alpha_decay,
+        score="greedy" if config.score == "greedy" else "training",
+        control=config.control,
+    )
+    bounds = world.observation_bounds
+    cap = None
+    if config.output_cap < math.inf:
+        if not isinstance(policy, ActorCritic):
+            raise PgcError("output_cap scales the head of an actor-critic network; a policy of your own has none that is known")
+        cap = OutputCap(policy=policy, bounds=bounds, most=config.output_cap)
+    return Problem(config=config, training=training, aggregator=_make_aggregator(config, subspace, cap))
+
+
+def _make_mechanism(config: TrainConfig, dim: int, epsilon: float) -> Mechanism:
+    assert config.clip is not None
+    return make_mechanism(
+        config.mechanism,
+        dim=dim,
+        epsilon=epsilon,
+        clip=config.clip,
+        lift=config.lift,
+        reduced_dim=config.reduced_dim,
+        unbiased=config.unbiased,
+        code_size=config.code_size,
+    )
+
+
+def _make_aggregator(config: TrainConfig, subspace: Subspace | None, cap: OutputCap | None) -> Aggregator:
+    assert config.buffer_size is not None and config.learning_rate is not None
+    if config.trim and int(config.trim * config.buffer_size) < 1:
+        raise PgcError(f"trim {config.trim:g} of a buffer of {config.buffer_size} leaves out nothing; enlarge one of them")
+    return Aggregator(
+        optimizer=_make_optimizer(config.optimizer),
+        learning_rate=config.learning_rate,
+        buffer_size=config.buffer_size,
+        uses_per_report=config.uses_per_report,
+        max_staleness=config.max_staleness,
+        average_from=int(config.average_from * config.submissions),
+        trim=config.trim,
+        held=config.buffer_size if config.trim else 0,
+        report_norm=config.report_norm,
+        subspace=subspace,
+        cap=cap,
+    )
+
+
+def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:
+    """The network of a config, for a world."""
+    bounds = world.observation_bounds if config.normalize else None
+    name = config.policy or ("actor-critic" if world.image is None else "convolutional")
+    if name == "convolutional":
+        if world.image is None:
+            raise PgcError(f"a convolutional policy is for pictures; an observation of {world.name} is a vector")
+        return _of_pictures(world.image, world.actions, bounds)
+    if name != "actor-critic":
+        return _of_ones_own(name, world.image or (world.observation_dim,), world.actions, bounds)
+    if world.image is not None:
+        raise PgcError(f"an observation of {world.name} is a picture: use --policy convolutional, or one of your own")
+    return ActorCritic(
+        observation_dim=world.observation_dim,
+        actions=world.actions,
+        hidden=config.hidden,
+        biases=config.biases,
+        bounds=bounds,
+    )
+
+
+@cache  # one object for one setting, so that what was compiled with it is found again
+def _of_pictures(image: tuple[int, int, int], actions: Actions, bounds: Bounds | None) -> OwnPolicy:
+    return OwnPolicy(convolutional(image, actions.outputs), image, actions, bounds)
+
+
+@cache
+def _of_ones_own(name: str, shape: tuple[int, ...], actions: Actions, bounds: Bounds | None) -> OwnPolicy | TorchPolicy:
+    if ":" not in name:
+        raise PgcError(f"unknown policy '{name}'; choose actor-critic, convolutional, or MODULE:NAME of your own")
+    make = load(name, "policy")
+    try:
+        made = make(shape, actions.outputs) if callable(make) else None
+    except PgcError:
+        raise
+    except Exception as error:
+        raise PgcError(f"{name}({shape}, {actions.outputs}) raised {in_one_line(error)}") from None
+    if isinstance(made, OwnTorch):
+        return TorchPolicy(made, shape, actions, bounds)
+    if not isinstance(made, Own):
+        raise PgcError(f"{name}({shape}, {actions.outputs}) is not a policy; return what one of pgc.policies.own's from_… makes")
+    return OwnPolicy(made, shape, actions, bounds)
+
+
+def _suitable_subspace(policy: Policy | TorchPolicy, bounds: Bounds, epsilon: float) -> Literal["full", "linear", "quadratic"]:
+    """The whole gradient of what only PyTorch differentiates, or sees very much; pictures have no quadratic features."""
+    if isinstance(policy, TorchPolicy):
+        return "full"
+    if bounds and _feature_subspace(policy, bounds, 1).dim > MOST_DIRECTIONS:
+        return "full"
+    if not bounds:
+        return "linear"
+    return rules.subspace(epsilon, _feature_subspace(policy, bounds, 2).dim)
+
+
+def _suitable_cap(policy: Policy | TorchPolicy) -> float:
+    return rules.output_cap(policy.actions) if isinstance(policy, ActorCritic) else math.inf
+
+
+def _feature_subspace(policy: Policy, bounds: Bounds, degree: int) -> Subspace:
+    if isinstance(policy, ActorCritic):
+        return FeatureSubspace(policy=policy, bounds=bounds, degree=degree)
+    assert isinstance(policy, OwnPolicy)
+    return TangentSubspace(policy=policy, bounds=bounds, degree=degree)
+
+
+def _make_estimator(config: TrainConfig, policy: Any, world: World, dim: int) -> Estimator:
+    loss = LossOptions(
+        discount=config.discount,
+        value_weight=config.value_weight,
+        entropy_weight=config.entropy_weight,
+        reward=config.reward,
+        bootstrap=config.bootstrap,
+        reduction=config.reduction,
+        standardize=config.standardize,
+        baseline=config.baseline,
+    )
+    if config.estimator != "evolution":
+        return PolicyGradient(policy=policy, loss=loss, world=world)
+    if dim > MOST_DIRECTIONS:
+        raise PgcError(f"evolution can try at most {MOST_DIRECTIONS} directions, not {dim}; give a subspace, or policy-gradient")
+    return Evolution(policy=policy, loss=loss, world=world, spread=config.spread, dim=dim)
+
+
+def _make_subspace(config: TrainConfig, policy: Policy | TorchPolicy, bounds: Bounds) -> Subspace | None:
+    if config.subspace in (None, "full"):
+        return None
+    if config.subspace == "random":
+        if config.subspace_dim > policy.dim:
+            raise PgcError(f"subspace_dim must be at most d = {policy.dim}, not {config.subspace_dim}")
+        return RandomSubspace(policy=policy, size=config.subspace_dim)
+    if isinstance(policy, TorchPolicy):
+        raise PgcError(f"the {config.subspace} subspace needs a policy in JAX; report the whole gradient, or a random subspace")
+    if isinstance(policy, ActorCritic) and config.initial == "zeros" and config.hidden:
+        raise PgcError(f"a {config.subspace} subspace moves the policy's head alone; from --initial zeros that sees nothing")
+    made = _feature_subspace(policy, bounds, 1 if config.subspace == "linear" else 2)
+    if made.dim > MOST_FEATURES:
+        raise PgcError(
+            f"a {config.subspace} subspace would have {made.dim:,} dimensions; report the whole gradient, or a random one"
+        )
+    return made
+
+
+@cache  # one object for one setting, so that what was compiled with it is found again
+def _make_optimizer(name: str) -> optax.GradientTransformation:
+    factory = load(name, "optimiser") if ":" in name else getattr(optax, name, None)
+    try:
+        made = factory(learning_rate=1.0) if callable(factory) else None
+        if isinstance(made, optax.GradientTransformation):
+            made.update(jnp.zeros(2), made.init(jnp.zeros(2)), jnp.zeros(2))  # some want more than a gradient
+    except TypeError:
+        made = None
+    if not isinstance(made, optax.GradientTransformation):
+        raise PgcError(
+            f"'{name}' is not an optimiser of optax with a learning rate; try sgd, adam, rmsprop, or MODULE:NAME of your own"
+        )
+    return made

@@ -1,0 +1,152 @@
+"""A public subspace of θ-space: agents report a gradient's few coordinates in it, not all d.
+
+Noise grows with the dimension that is reported, and what matters of a gradient is how it moves the policy as a *function*.
+A basis W ∈ R^{d×k} is a function of θ and public values alone, so it travels in the offer and costs no ε:
+
+    agent        z = Wᵀ g                   the gradient with respect to the coefficients c of θ + W c
+    aggregator   g̃ = W z̃                    in θ-space again, with the basis of the version that the report was made from
+
+Any mechanism randomises z in place of g; ε-LDP holds for z and hence for g, whatever W is, a hostile one included. What lies
+outside the subspace is never learnt: that is the price.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pgc.local_training.policies.actor_critic import ActorCritic, Policy
+from pgc.local_training.policies.own import OwnPolicy
+from pgc.local_training.policies.torch_module import TorchPolicy
+from pgc.numerics.elimination import solve
+from pgc.numerics.public_states import public_pictures, public_points, public_states
+from pgc.spaces import Bounds
+
+RIDGE = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSubspace:
+    """Some k directions drawn once, from a public seed: what a subspace is worth that knows nothing of the policy."""
+
+    policy: Policy | TorchPolicy
+    size: int
+
+    @property
+    def dim(self) -> int:
+        """Its dimension k."""
+        return self.size
+
+    def basis(self, theta: jax.Array) -> jax.Array:
+        """Orthonormal columns (d, k), the same for every θ."""
+        gaussian = np.random.default_rng(self.size).normal(size=(self.policy.dim, self.size))
+        return jnp.asarray(np.linalg.qr(gaussian)[0], theta.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureSubspace:
+    """The directions of the policy's head that add public features of the observation to what matters of its outputs.
+
+    A = (H Hᵀ/m + r·I)⁻¹ H Φᵀ/m, with H the head's inputs at m public states and Φ the features there: the ridge regression of
+    each feature on H. `degree` 1 are the (scaled) observations themselves, 2 adds their products. A head is linear, so θ + W c
+    adds Φᵀc wherever A fits, however large c is. (With the directions of all layers what is added is right for a
+    small c only: docs/learning-under-noise.md.)
+    """
+
+    policy: ActorCritic
+    bounds: Bounds
+    """The public box in which observations usually lie."""
+    degree: int = 1
+    weight: float = 1.0
+    """Of a product of two coordinates, beside 1 of a coordinate: how fast it is learnt, and how much noise it adds."""
+
+    @property
+    def dim(self) -> int:
+        """Its dimension k: features × what matters of the outputs."""
+        return count(len(self.bounds), self.degree) * int(self.policy.actions.contrasts.shape[0])
+
+    def basis(self, theta: jax.Array) -> jax.Array:
+        """W (d, k)."""
+        policy, states = self.policy, jnp.asarray(public_states(self.bounds))
+        inputs = policy.forward(policy.unflatten(theta[:, None]), states)[2][-1]
+        if policy.biases:
+            inputs = jnp.concatenate([inputs, jnp.ones_like(inputs[:1])])
+        n, m = inputs.shape
+        gram = inputs @ inputs.T / m
+        ridge = jnp.maximum(RIDGE * jnp.trace(gram) / n, 1e-12)
+        fitted = solve(gram + ridge * jnp.eye(n), inputs @ jnp.asarray(self._features.T) / m)  # A (inputs, features)
+        back = np.linalg.pinv(policy.actions.contrasts)  # (outputs, contrasts)
+        head = jnp.einsum("pc,if->pifc", back, fitted).reshape(back.shape[0], n, self.dim)
+        weights, biases = head[:, : n - policy.biases], head[:, n - policy.biases :]
+        columns = jnp.concatenate([weights.reshape(-1, self.dim), biases.reshape(-1, self.dim)])
+        return jnp.zeros((policy.dim, self.dim), theta.dtype).at[policy.head].set(columns)
+
+    @cached_property
+    def _features(self) -> np.ndarray:
+        return features(public_points(len(self.bounds)), self.degree, self.weight)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TangentSubspace:
+    """The same for any differentiable policy: the directions of θ that add public features to what matters of its outputs.
+
+    W = Jᵀ (J Jᵀ + m·r·I)⁻¹ S, with J the derivatives of those outputs by θ at m public states and S the features there: the ridge
+    regression of each feature on J, in its dual form, whose cost does not grow with d². What is added is right for small steps
+    only, since the policy need not be linear in anything; W is made anew from each θ.
+    """
+
+    policy: OwnPolicy
+    bounds: Bounds
+    """The public box in which observations usually lie; empty for pictures, whose features are the brightness of a few places."""
+    degree: int = 1
+
+    @property
+    def dim(self) -> int:
+        """Its dimension k: features × what matters of the outputs."""
+        features = count(len(self.bounds), self.degree) if self.bounds else self._public[1].shape[0]
+        return int(features * self.policy.actions.contrasts.shape[0])
+
+    def basis(self, theta: jax.Array) -> jax.Array:
+        """W (d, k)."""
+        states, features = (jnp.asarray(part) for part in self._public)
+        contrasts = jnp.asarray(self.policy.actions.contrasts)  # (c, outputs)
+        zero = jnp.zeros(())
+
+        def derivatives(state: jax.Array) -> jax.Array:
+            return jax.vmap(lambda row: self.policy.pull(theta, state, row, zero))(contrasts)  # (c, d)
+
+        j = jax.vmap(derivatives, 1)(states)  # (m, c, d)
+        m, c, d = j.shape
+        j = j.reshape(m * c, d)
+        gram = j @ j.T
+        ridge = jnp.maximum(RIDGE * jnp.trace(gram) / (m * c), 1e-12)
+        wanted = jnp.einsum("fm,ce->mcfe", features, jnp.eye(c)).reshape(m * c, self.dim)
+        return j.T @ solve(gram + ridge * jnp.eye(m * c), wanted)
+
+    @cached_property
+    def _public(self) -> tuple[np.ndarray, np.ndarray]:
+        """States (n, m) and their features (f, m)."""
+        if self.bounds:
+            return public_states(self.bounds), features(public_points(len(self.bounds)), self.degree, 1.0)
+        return public_pictures(self.policy.shape)
+
+
+Subspace = RandomSubspace | FeatureSubspace | TangentSubspace
+
+
+def count(n: int, degree: int) -> int:
+    """Features of n numbers."""
+    return n if degree == 1 else n + n * (n + 1) // 2
+
+
+def features(x: np.ndarray, degree: int, weight: float) -> np.ndarray:
+    """Coordinates (n, m), and from degree 2 on the products of two of them."""
+    if degree == 1:
+        return x
+    pairs = itertools.combinations_with_replacement(range(len(x)), 2)
+    return np.concatenate([x, weight * np.stack([x[i] * x[j] for i, j in pairs])])

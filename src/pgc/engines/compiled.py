@@ -1,0 +1,261 @@
+"""The embedded engine: `reference.py` for many trials at once, compiled. Bit for bit repeatable.
+
+Each lane is one trial. An episode is played when θ is copied and delivered at its finish tick, so a trial needs only one
+player: while it plays, the trial's other W − 1 workers hold finished reports that are not yet due. Lanes run freely; one
+that has finished delivers the trial's earliest pending report, hands the new θ to that worker, and plays on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from pgc.config.problem import Problem
+from pgc.local_training import compiled as agents
+from pgc.local_training.definition import LocalTraining, address, initial_theta
+from pgc.local_training.policies.actor_critic import Policy
+from pgc.local_training.policies.torch_module import TorchPolicy
+from pgc.numerics.randomness import trial_seed
+from pgc.numerics.tracing import trace_fields
+from pgc.numerics.trees import select
+from pgc.update.aggregator import Aggregator, AggregatorState
+
+FEW_WORKERS = 16
+"""Rows of so few are compared one by one, which is faster than looking one up; of more, compiling that would take for ever."""
+LANES_PER_UPDATE = 32
+"""Dear updates are made for one of this many lanes at a time."""
+
+
+class Pending(NamedTuple):
+    """What each of the W workers of each lane has finished and not yet delivered."""
+
+    report: jax.Array  # g̃ (d, W, lanes)
+    bit: jax.Array  # (W, lanes)
+    ends: jax.Array  # finish tick
+    version: jax.Array  # of the θ it was computed from
+    score: jax.Array
+    ticks: jax.Array
+    real: jax.Array  # False before the worker's first report
+
+
+class Monitor(NamedTuple):
+    """The noisy booleans of the current window: all that the stopping rule sees."""
+
+    reports: jax.Array
+    ones: jax.Array
+
+
+class State(NamedTuple):
+    """Everything: a run continues bit for bit from here."""
+
+    seed: jax.Array  # (2, lanes), of each trial
+    aggregator: AggregatorState
+    pending: Pending
+    started: jax.Array  # (W, lanes) submissions begun by each worker
+    worker: jax.Array  # (lanes,) who is playing
+    begun: jax.Array  # at which tick
+    version: jax.Array  # with which θ
+    play: agents.Play
+    monitor: Monitor
+    running: jax.Array  # (lanes,)
+
+
+class Record(NamedTuple):
+    """One turn: what was delivered in each lane, if anything."""
+
+    delivered: jax.Array
+    n: jax.Array  # the how-manieth of its trial, from 1
+    score: jax.Array
+    ticks: jax.Array
+    staleness: jax.Array
+    ends: jax.Array
+    bit: jax.Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """The compiled loop. Its numbers (see `tracing.py`) have one value for each lane."""
+
+    training: LocalTraining
+    aggregator: Aggregator
+    workers: int
+    submissions: int | jax.Array
+    initial: str = "glorot"
+    stop_rate: float | None = None
+    stop_window: int = 500
+    ticks_per_turn: int = 16
+    """Ticks between two looks at which lanes have finished. Changes speed, and no more than the last bits of a sum."""
+
+    def start(self, seeds: jax.Array, running: jax.Array) -> State:
+        """Worker 0 of every lane begins at tick 0; the others are due to begin at tick 0 as well."""
+        state: State = self._start(_initial_thetas(self.training.policy, self.initial, seeds), seeds, running)
+        return state
+
+    @jax.jit
+    def _start(self, theta: jax.Array, seeds: jax.Array, running: jax.Array) -> State:
+        lanes, w = seeds.shape[-1], self.workers
+        aggregator = jax.vmap(Aggregator.start, -1, -1)(self.aggregator, theta)
+        count = jnp.zeros((w, lanes), jnp.int32)
+        no = jnp.zeros((w, lanes), bool)
+        zero = jnp.zeros((lanes,), jnp.int32)
+        pending = Pending(jnp.zeros((theta.shape[0], w, lanes)), no, count, count, jnp.zeros((w, lanes)), count, no)
+        return State(
+            seed=seeds,
+            aggregator=aggregator,
+            pending=pending,
+            started=count.at[0].set(1),
+            worker=zero,
+            begun=zero,
+            version=zero,
+            play=self._begin(seeds, zero, zero, zero),
+            monitor=Monitor(zero, zero),
+            running=running,
+        )
+
+    @partial(jax.jit, static_argnums=2, donate_argnums=1)
+    def advance(self, state: State, most: int) -> tuple[State, Record]:
+        """Run up to `most` turns, fewer if every lane is done. Records have a leading axis of `most` turns."""
+        lanes = state.running.shape[0]
+        no, count = jnp.zeros((most, lanes), bool), jnp.zeros((most, lanes), jnp.int32)
+        records = Record(no, count, jnp.zeros((most, lanes)), count, count, count, no)
+
+        def turn(carry: tuple[jax.Array, State, Record]) -> tuple[jax.Array, State, Record]:
+            i, state, records = carry
+            state, record = self._turn(state)
+            return i + 1, state, Record(*(all_.at[i].set(one) for all_, one in zip(records, record, strict=True)))
+
+        def unfinished(carry: tuple[jax.Array, State, Record]) -> jax.Array:
+            return (carry[0] < most) & jnp.any(carry[1].running)
+
+        _, state, records = jax.lax.while_loop(unfinished, turn, (jnp.zeros((), jnp.int32), state, records))
+        return state, records
+
+    def _turn(self, state: State) -> tuple[State, Record]:
+        training, offer = self.training, self.aggregator.offer(state.aggregator)
+        theta = offer.theta
+        play = agents.play(training, offer, state.play, self.ticks_per_turn, state.running)
+        play, complete = agents.end_episodes(training, theta, play)
+        complete = complete & state.running
+
+        # Step 3: a lane that completed its submission leaves the report with its worker. (A branch, because XLA would
+        # otherwise compute the report anew for each of the W slots it may go to.)
+        report, bit = jax.lax.cond(
+            jnp.any(complete), partial(agents.report, training), partial(agents.no_report, training), offer, play
+        )
+        mine = (jnp.arange(self.workers)[:, None] == state.worker) & complete
+        made = Pending(report[:, None], bit, state.begun + play.ticks, state.version, play.score, play.ticks, complete)
+        pending = Pending(*(jnp.where(mine, new, old) for new, old in zip(made, state.pending, strict=True)))
+
+        # Step 4: the earliest report of the trial is delivered, ties by worker index.
+        earliest = jnp.argmin(pending.ends, axis=0)
+        first = jnp.arange(self.workers)[:, None] == earliest
+        due = _take(pending, first)
+        delivered = complete & due.real
+        taken = jax.vmap(Aggregator.take, -1, -1)(self.aggregator, state.aggregator, due.report, due.version)
+        updated = self._update(taken, delivered)
+        averaged = jax.vmap(Aggregator.average, -1, -1)(self.aggregator, updated)
+        aggregator = select(delivered, averaged, state.aggregator)
+        staleness = state.aggregator.version - due.version
+
+        # Step 1: that worker copies θ and plays its next agent.
+        index = _take_row(state.started, first)
+        next_play = self._begin(state.seed, earliest, index, aggregator.received)
+        monitor, stop = self._watch(state.monitor, due.bit, delivered)
+        state = State(
+            seed=state.seed,
+            aggregator=aggregator,
+            pending=pending,
+            started=state.started + (first & complete),
+            worker=jnp.where(complete, earliest, state.worker),
+            begun=jnp.where(complete, due.ends, state.begun),
+            version=jnp.where(complete, aggregator.version, state.version),
+            play=select(complete, next_play, play),
+            monitor=monitor,
+            running=state.running & (aggregator.received < self.submissions) & ~stop,
+        )
+        return state, Record(delivered, aggregator.received, due.score, due.ticks, staleness, due.ends, due.bit)
+
+    def _update(self, state: AggregatorState, delivered: jax.Array) -> AggregatorState:
+        """Step 4 where a buffer is full. Dear updates are made for a few lanes at a time: few of them are due in any one turn."""
+        full = jax.vmap(Aggregator.full, -1)(self.aggregator, state) & delivered
+        if not self.aggregator.updates_are_dear:
+            return select(full, jax.vmap(Aggregator.update, -1, -1)(self.aggregator, state), state)
+        lanes = full.shape[0]
+        at_once = -(-lanes // LANES_PER_UPDATE)
+        order = jnp.argsort(~full, stable=True)
+
+        def some(i: jax.Array, state: AggregatorState) -> AggregatorState:
+            which = jax.lax.dynamic_slice(order, (i * at_once,), (at_once,))
+            aggregator, before = jax.tree.map(lambda leaf: leaf[..., which], (self.aggregator, state))
+            after = select(full[which], jax.vmap(Aggregator.update, -1, -1)(aggregator, before), before)
+            put: AggregatorState = jax.tree.map(lambda all_, new: all_.at[..., which].set(new), state, after)
+            return put
+
+        made: AggregatorState = jax.lax.fori_loop(0, -(-jnp.sum(full) // at_once), some, state)
+        return made
+
+    def _watch(self, monitor: Monitor, bit: jax.Array, delivered: jax.Array) -> tuple[Monitor, jax.Array]:
+        """Stop when the debiased success rate of a whole window exceeds `stop_rate` by two standard deviations."""
+        score_bit = self.training.score_bit
+        if self.stop_rate is None or score_bit is None:
+            return monitor, jnp.zeros_like(delivered)
+        reports = monitor.reports + delivered
+        ones = monitor.ones + (delivered & bit)
+        full = reports >= self.stop_window
+        sure = score_bit.success_rate(ones, self.stop_window) - 2 * score_bit.deviation(self.stop_window)
+        return Monitor(jnp.where(full, 0, reports), jnp.where(full, 0, ones)), full & (sure > self.stop_rate)
+
+    def _begin(self, seed: jax.Array, worker: jax.Array, index: jax.Array, received: jax.Array) -> agents.Play:
+        return agents.begin(self.training, address(self.training, seed, worker, index, self.workers), received)
+
+
+trace_fields(Engine, "training", "aggregator", "submissions")
+
+
+@partial(jax.jit, static_argnums=(0, 1))  # apart, so that engines of one policy share what is compiled
+def _initial_thetas(policy: Policy | TorchPolicy, how: str, seeds: jax.Array) -> jax.Array:
+    return jax.vmap(lambda seed: initial_theta(seed, policy, how), in_axes=-1, out_axes=-1)(seeds)
+
+
+def _take_row(rows: jax.Array, chosen: jax.Array) -> jax.Array:
+    """The row (…, W, lanes) → (…, lanes) that is chosen in each lane."""
+    if rows.shape[-2] > FEW_WORKERS:
+        which = jnp.argmax(chosen, axis=0).reshape([1] * (rows.ndim - 1) + [-1])
+        return jnp.take_along_axis(rows, which, axis=-2)[..., 0, :]
+    row = rows[..., 0, :]
+    for w in range(1, rows.shape[-2]):
+        row = jnp.where(chosen[w], rows[..., w, :], row)
+    return row
+
+
+def _take(pending: Pending, chosen: jax.Array) -> Pending:
+    return Pending(*(_take_row(rows, chosen) for rows in pending))
+
+
+def engine_of(problem: Problem) -> Engine:
+    """The compiled loop for a problem, with the problem's own numbers."""
+    config = problem.config
+    return Engine(
+        training=problem.training,
+        aggregator=problem.aggregator,
+        workers=config.workers,
+        submissions=config.submissions,
+        initial=config.initial,
+        stop_rate=config.stop_rate,
+        stop_window=config.stop_window,
+    )
+
+
+def in_lanes(engine: Engine, lanes: int) -> Engine:
+    """The engine with each number repeated for every lane."""
+    repeated: Engine = jax.tree.map(lambda x: jnp.broadcast_to(jnp.asarray(x)[..., None], (*jnp.shape(x), lanes)), engine)
+    return repeated
+
+
+def trial_seeds(seed: int, trials: Any) -> jax.Array:
+    """The words that each trial draws from, (2, trials)."""
+    return jax.vmap(lambda i: trial_seed(seed, i), out_axes=-1)(jnp.asarray(trials))

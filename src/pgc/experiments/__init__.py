@@ -1,1 +1,0 @@
-"""Runs, metrics, pictures and statements."""

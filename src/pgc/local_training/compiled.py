@@ -1,0 +1,168 @@
+"""Steps 2 and 3 for many agents side by side: `agent.py`, compiled. The last axis of every array is the lane.
+
+A lane plays one agent at a time, and has its own numbers of the mechanism (see `tracing.py`). `play` advances all lanes a fixed
+number of ticks; a lane whose episode ends waits there until `end_episodes` folds the episode into its gradient. No episode is
+stored (see `policies/streaming.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from pgc.deliver import schedule
+from pgc.local_training.definition import (
+    Address,
+    LocalTraining,
+    Offer,
+    action_words,
+    draw_psi,
+    perturbation,
+    randomize,
+    randomize_score,
+    words_for_report,
+)
+from pgc.local_training.estimators.estimator import End, Step
+from pgc.local_training.estimators.loss import shaped_reward
+from pgc.numerics import randomness
+from pgc.numerics.randomness import Stream
+from pgc.numerics.trees import select
+from pgc.spaces import Words
+
+
+class Play(NamedTuple):
+    """An agent at work on one submission, per lane."""
+
+    at: Address
+    psi: Any
+    alpha: jax.Array
+    episode: jax.Array  # index of the local episode
+    ticks: jax.Array  # environment steps of this submission
+    step: jax.Array  # t
+    state: Any  # s_t
+    return_so_far: jax.Array  # score of this episode
+    ended: jax.Array  # s_t is s_T
+    terminated: jax.Array  # and is terminal
+    traces: Any  # the estimator's, of the episode
+    sums: Any  # the estimator's, over the finished episodes
+    score: jax.Array  # ζ
+
+
+def begin(training: LocalTraining, at: Address, received: jax.Array) -> Play:
+    """Start the submissions at these addresses, at aggregators that have `received` reports."""
+    lanes = at.seed.shape[-1]
+    psi = jax.vmap(lambda a: draw_psi(a, training.population), -1)(at)
+    batch = (lanes,)
+    state = _reset(training, at, jnp.zeros(batch, jnp.int32), psi)
+    zero, count = jnp.zeros(batch), jnp.zeros(batch, jnp.int32)
+    no = jnp.zeros(batch, bool)
+    return Play(
+        at=at,
+        psi=psi,
+        alpha=schedule.alpha(received, training.alpha_start, training.alpha_decay),
+        episode=count,
+        ticks=count,
+        step=count,
+        state=state,
+        return_so_far=zero,
+        ended=no,
+        terminated=no,
+        traces=training.estimator.start(batch),
+        sums=training.estimator.nothing(batch),
+        score=zero,
+    )
+
+
+def play(training: LocalTraining, offer: Offer, now: Play, ticks: int, active: jax.Array) -> Play:
+    """Step 2, first half: `ticks` environment steps in every active lane whose episode has not ended."""
+    (world, policy), estimator = training.played, training.estimator
+    scoring = now.episode >= training.episodes
+    tried = estimator.parameters(*offer, perturbation(training, now.at, now.episode))
+    params = policy.unflatten(jnp.where(scoring, offer.theta, tried))
+    greedy = jnp.ones_like(scoring) if training.action == "argmax" or estimator.greedy else scoring
+    alpha = jnp.where(scoring, 0.0, now.alpha)
+    observe = jax.vmap(world.observe, out_axes=-1)
+
+    def tick(carry: Any, chance: tuple[list[Words], jax.Array]) -> Any:
+        state, step, score, ended, _terminated = carry
+        words, step_key = chance
+        live = active & ~ended
+        observation = observe(state)
+        outputs, value, inputs = policy.forward(params, observation)
+        action = policy.actions.draw(outputs, words, alpha, greedy)
+        moved = jax.vmap(world.step, (0, 0, -1, 0))(step_key, state, action, now.psi)
+
+        total = score + moved.reward
+        ends = moved.terminated | (step + 1 >= world.max_steps)
+        reward = shaped_reward(estimator.loss.reward, moved.reward, ends, moved.terminated, total >= world.score_threshold)
+        after = (moved.state, step + 1, total, ends, moved.terminated)
+        noted = estimator.note(params, Step(observation, step, inputs, outputs, value, action))
+        return select(live, after, carry), (noted, reward, live)
+
+    tick_numbers = now.ticks + jnp.arange(ticks)[:, None]
+    chance = (
+        action_words(training, now.at, tick_numbers),
+        randomness.key(now.at.seed, Stream.WORLD, now.at.submission, tick_numbers),
+    )
+    start = (now.state, now.step, now.return_so_far, now.ended, now.terminated)
+    (state, step, score, ended, terminated), (notes, rewards, lived) = jax.lax.scan(tick, start, chance)
+    return now._replace(
+        state=state,
+        step=step,
+        ticks=now.ticks + step - now.step,
+        return_so_far=score,
+        ended=ended,
+        terminated=terminated,
+        traces=estimator.advance(now.traces, notes, rewards, lived, now.step == 0),
+    )
+
+
+def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[Play, jax.Array]:
+    """Fold every ended episode into its lane's gradient and start the next local one.
+
+    Also tells which lanes have played all the episodes of their submission; those stay as they are.
+    """
+    trained_on = now.ended & (now.episode < training.episodes)
+    end = End(now.step, jax.vmap(training.played[0].observe, out_axes=-1)(now.state), now.terminated)
+    finished = training.estimator.finish(now.traces, theta, perturbation(training, now.at, now.episode), end)
+    sums = jax.tree.map(lambda total, one: total + jnp.where(trained_on, one, 0.0), now.sums, finished)
+
+    scored = training.episodes if training.score == "greedy" else 0
+    score = jnp.where(now.ended & (now.episode == scored), now.return_so_far, now.score)
+    complete = now.ended & (now.episode + 1 >= training.episodes_played)
+    now = now._replace(sums=sums, score=score)
+    if training.episodes_played == 1:
+        return now, complete
+
+    again = now.ended & ~complete
+    episode = now.episode + again
+    fresh = now._replace(
+        episode=episode,
+        step=jnp.zeros_like(now.step),
+        state=_reset(training, now.at, episode, now.psi),
+        return_so_far=jnp.zeros_like(now.return_so_far),
+        ended=jnp.zeros_like(now.ended),
+        terminated=jnp.zeros_like(now.terminated),
+        traces=training.estimator.start(now.step.shape),
+    )
+    return select(again, fresh, now), complete
+
+
+def report(training: LocalTraining, offer: Offer, now: Play) -> tuple[jax.Array, jax.Array]:
+    """Step 2, second half, and step 3: the decoded report (d, lanes) and the noisy boolean of every lane."""
+    coordinates = training.estimator.combine(now.sums, offer.basis, training.episodes)
+    public, secret = words_for_report(training, now.at)
+    randomized = jax.vmap(randomize, -1, -1)(training, offer.basis, coordinates, public, secret)
+    return randomized, randomize_score(training, now.score, now.at)
+
+
+def no_report(training: LocalTraining, offer: Offer, now: Play) -> tuple[jax.Array, jax.Array]:
+    """What stands in for `report` when no lane has completed a submission."""
+    return jnp.zeros_like(offer.theta), jnp.zeros(now.score.shape, bool)
+
+
+def _reset(training: LocalTraining, at: Address, episode: jax.Array, psi: Any) -> Any:
+    keys = randomness.key(at.seed, Stream.RESET, at.submission, episode)
+    return jax.vmap(training.played[0].reset)(keys, psi)

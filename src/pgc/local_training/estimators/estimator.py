@@ -1,0 +1,145 @@
+"""How an agent makes the coordinates that it reports of its local episodes: the policy gradient, or evolution.
+
+Each is written twice. `coordinates` is the definition, on whole episodes of one agent. The other methods give the same while
+many agents play side by side (the last axis is the lane) and no episode is stored: `note` what each step is, `advance` the
+traces of the episode by a chunk of steps, `finish` the episode into sums over a report's episodes, `combine` those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from pgc.local_training.estimators import evolution, streaming
+from pgc.local_training.estimators.loss import Episode, LossOptions, bootstrap_value, fit_features, fit_returns, gradient
+from pgc.local_training.policies.actor_critic import Policy
+from pgc.numerics.projection import lift, project
+
+if TYPE_CHECKING:
+    from pgc.local_training.worlds.base import World
+
+
+class Step(NamedTuple):
+    """What one step was: s_t, t, what the network made of it, and the action."""
+
+    observation: jax.Array
+    t: jax.Array
+    inputs: tuple[jax.Array, ...]  # of its layers
+    outputs: jax.Array
+    value: jax.Array
+    action: jax.Array
+
+
+class End(NamedTuple):
+    """How an episode ended."""
+
+    length: jax.Array  # T
+    observation: jax.Array  # s_T
+    terminated: jax.Array  # whether s_T is terminal, not a time-out
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyGradient:
+    """Wᵀ g, g the gradient of the paper's loss (`loss.py`; while playing, `streaming.py`)."""
+
+    policy: Policy
+    loss: LossOptions
+    world: World
+
+    greedy = False
+
+    def parameters(self, theta: jax.Array, basis: jax.Array | None, xi: jax.Array) -> jax.Array:
+        """Those that a local episode is played with: θ."""
+        return theta
+
+    def coordinates(self, theta: jax.Array, basis: jax.Array | None, episodes: Sequence[Episode], xi: jax.Array) -> jax.Array:
+        """The definition of z."""
+        return project(basis, gradient(theta, episodes, self.policy, self.loss, self.world))
+
+    def start(self, batch: tuple[int, ...]) -> streaming.Traces:
+        """Before the first step of an episode."""
+        return streaming.start(self.policy.dim, batch, _features(self.loss, self.world) if self.loss.fits else 0)
+
+    def nothing(self, batch: tuple[int, ...]) -> streaming.Gradients:
+        """Before the first episode is finished."""
+        return streaming.finish(self.start(batch), jnp.zeros(batch, jnp.int32), jnp.zeros(batch), self.loss)
+
+    def note(self, params: Any, step: Step) -> streaming.Tape:
+        """What is kept of a step until its chunk is played."""
+        f = fit_features(self.loss, step.observation, step.t, self.world) if self.loss.fits else None
+        return streaming.tape(self.policy, params, step.inputs, step.outputs, step.value, step.action, f, self.loss)
+
+    def advance(self, traces: Any, notes: Any, rewards: jax.Array, lived: jax.Array, begins: jax.Array) -> streaming.Traces:
+        """Add a chunk of steps: notes and rewards with a leading time axis, which of them happened, and whether s_0 is there."""
+        return streaming.advance(self.policy, traces, notes, rewards, lived, self.loss.discount)
+
+    def finish(self, traces: Any, theta: jax.Array, xi: jax.Array, end: End) -> streaming.Gradients:
+        """The sums of one whole episode."""
+        last_value = jnp.zeros(end.length.shape)
+        if self.loss.bootstrap != "zero" and self.loss.critic:
+            _, value = self.policy.apply(self.policy.unflatten(theta), end.observation)
+            last_value = bootstrap_value(self.loss, value, end.terminated)
+        return streaming.finish(traces, end.length, last_value, self.loss)
+
+    def combine(self, sums: Any, basis: jax.Array | None, episodes: int) -> jax.Array:
+        """Z from the sums over a report's local episodes."""
+        return jax.vmap(project, -1, -1)(basis, streaming.combine(sums, episodes, self.loss))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evolution:
+    """Which way was better among policies that were tried near θ, each greedily for one episode (`evolution.py`)."""
+
+    policy: Policy
+    loss: LossOptions
+    world: World
+    spread: float
+    """σ: how far from θ, in the coordinates that are reported."""
+    dim: int
+    """How many those are."""
+
+    greedy = True
+
+    def parameters(self, theta: jax.Array, basis: jax.Array | None, xi: jax.Array) -> jax.Array:
+        """Those that a local episode is played with: θ + σ W ξ."""
+        return theta + self.spread * (lift(basis, xi) if xi.ndim == 1 else jax.vmap(lift, -1, -1)(basis, xi))
+
+    def coordinates(self, theta: jax.Array, basis: jax.Array | None, episodes: Sequence[Episode], xi: jax.Array) -> jax.Array:
+        """The definition of z, for episodes that were played with ξ (dim, e)."""
+        return evolution.coordinates(*fit_returns(theta, episodes, self.policy, self.loss, self.world), xi) / self.spread
+
+    def start(self, batch: tuple[int, ...]) -> evolution.Traces:
+        """Before the first step of an episode."""
+        return evolution.start(batch, _features(self.loss, self.world))
+
+    def nothing(self, batch: tuple[int, ...]) -> evolution.Sums:
+        """Before the first episode is finished."""
+        return evolution.finish(self.start(batch), jnp.zeros((self.dim, *batch)))
+
+    def note(self, params: Any, step: Step) -> jax.Array:
+        """What is kept of a step until its chunk is played."""
+        return fit_features(self.loss, step.observation, step.t, self.world)
+
+    def advance(self, traces: Any, notes: Any, rewards: jax.Array, lived: jax.Array, begins: jax.Array) -> evolution.Traces:
+        """Add a chunk of steps: notes and rewards with a leading time axis, which of them happened, and whether s_0 is there."""
+        return evolution.advance(traces, notes, rewards, lived, begins, self.loss.discount)
+
+    def finish(self, traces: Any, theta: jax.Array, xi: jax.Array, end: End) -> evolution.Sums:
+        """The sums of one whole episode, which was played with ξ (dim, *batch)."""
+        return evolution.finish(traces, xi)
+
+    def combine(self, sums: Any, basis: jax.Array | None, episodes: int) -> jax.Array:
+        """Z from the sums over a report's local episodes."""
+        return evolution.combine(sums, episodes, self.loss) / self.spread
+
+
+Estimator = PolicyGradient | Evolution
+
+
+def _features(loss: LossOptions, world: World) -> int:
+    """How many numbers returns are fitted with."""
+    return int(fit_features(loss, jnp.zeros((world.observation_dim,)), jnp.zeros(()), world).shape[0])

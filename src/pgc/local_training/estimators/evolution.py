@@ -1,0 +1,86 @@
+"""A gradient without derivatives: an agent tries policies near θ, each for one whole episode, and reports which way was better.
+
+Episode e is played greedily with θ + σ·W ξ_e, ξ_e standard normal in the subspace W of the offer, and
+
+    z = −(Σ_e ξ_e ξ_eᵀ + k·I)⁻¹ Σ_e A_e ξ_e / σ,     A_e = R_e − V̂(s_0) − (mean over e),
+
+estimates the gradient of the loss with respect to the k coefficients of W, smoothed over σ (Salimans et al. 2017, "Evolution
+strategies as a scalable alternative to reinforcement learning"). R_e is the discounted return from the first state and V̂ the
+agent's local baseline (`baseline.py`), fitted to every step of its episodes: luck with the first state does not count. The
+ridge regression on what was tried, in place of the plain sum, makes up for directions that were tried more than others.
+
+It suits a report under local privacy. A small subspace is where it needs few episodes; what is judged is what is deployed, the
+greedy policy; and a reward that random actions never find is found by a policy that is wrong in one piece.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from pgc.local_training.estimators.loss import LossOptions, fitted
+from pgc.local_training.estimators.streaming import ReturnSums, add_steps, no_sums
+from pgc.local_training.policies.actor_critic import sum_of_products
+from pgc.numerics.elimination import ridge_regression
+
+MOST_DIRECTIONS = 256
+"""A report's ridge regression takes their square in memory."""
+
+
+class Traces(NamedTuple):
+    """What an agent remembers of the episode it is playing."""
+
+    value: jax.Array  # R_e so far
+    power: jax.Array  # γ^t
+    first: jax.Array  # f(s_0, 0) (k, *batch)
+    sums: ReturnSums  # for V̂
+
+
+class Sums(NamedTuple):
+    """Over finished episodes."""
+
+    directions: jax.Array  # Σ_e R_e ξ_e (dim, *batch)
+    squares: jax.Array  # Σ_e ξ_e ξ_eᵀ (dim, dim, *batch)
+    by_feature: jax.Array  # Σ_e f(s_0) ξ_eᵀ (k, dim, *batch)
+    values: jax.Array  # Σ_e R_e
+    firsts: jax.Array  # Σ_e f(s_0) (k, *batch)
+    sums: ReturnSums
+
+
+def start(batch: tuple[int, ...], features: int) -> Traces:
+    """Before the first step."""
+    return Traces(jnp.zeros(batch), jnp.ones(batch), jnp.zeros((features, *batch)), no_sums(batch, features))
+
+
+def advance(
+    traces: Traces, features: jax.Array, rewards: jax.Array, lived: jax.Array, begins: jax.Array, discount: float
+) -> Traces:
+    """Add a chunk of n steps: f_t (n, k, *batch), rewards (n, *batch), which of them happened, and where s_0 is among them."""
+    value, power = traces.value, traces.power
+    for reward, live in zip(rewards, lived, strict=True):
+        value = value + jnp.where(live, power * reward, 0.0)
+        power = jnp.where(live, discount * power, power)
+    first = jnp.where(begins, features[0], traces.first)
+    return Traces(value, power, first, add_steps(traces.sums, features, rewards, lived, discount))
+
+
+def finish(traces: Traces, xi: jax.Array) -> Sums:
+    """The sums of one whole episode that was played with ξ (dim, *batch)."""
+    by_feature = traces.first[:, None] * xi[None]
+    return Sums(traces.value * xi, xi[:, None] * xi[None], by_feature, traces.value, traces.first, traces.sums)
+
+
+def combine(total: Sums, episodes: int, options: LossOptions) -> jax.Array:
+    """The coordinates σ·z (dim, *batch) from the sums over a report's local episodes."""
+    beta = fitted(options, total.sums.gram, total.sums.total)
+    mean = (total.values - sum_of_products(list(beta), list(total.firsts))) / episodes
+    explained = sum_of_products(list(beta), list(total.by_feature)) + mean * total.by_feature[0]  # the first feature is 1
+    return ridge_regression(total.squares, explained - total.directions, total.directions.shape[0])
+
+
+def coordinates(values: jax.Array, firsts: jax.Array, beta: jax.Array, xi: jax.Array) -> jax.Array:
+    """The definition of σ·z, from R_e (e,), f(s_0) (k, e), β and ξ (dim, e) of all episodes."""
+    advantage = values - beta @ firsts
+    return -ridge_regression(xi @ xi.T, xi @ (advantage - jnp.mean(advantage)), xi.shape[0])

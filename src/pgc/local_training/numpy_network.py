@@ -1,0 +1,129 @@
+"""Network of `policies/actor_critic.py` in NumPy, for devices: π and V over one flat θ, and the gradient of a sum over steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pgc.local_training.recipe import Recipe
+
+Stack = list[tuple[np.ndarray, np.ndarray]]
+"""Weights (rows, outputs, inputs) and biases (rows, outputs) of each layer."""
+
+
+class Passed(NamedTuple):
+    """What the network made of some observations, a row for each."""
+
+    inputs: list[np.ndarray]  # of the shared layers and of the heads
+    outputs: np.ndarray
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Network:
+    """Shared ReLU layers, a linear policy head, a linear value head. θ is laid out as in `ActorCritic`."""
+
+    recipe: Recipe
+
+    def layers(self, theta: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Weights and biases of each."""
+        at, found = 0, []
+        for out, into in self.recipe.shapes:
+            weight = theta[at : at + out * into].reshape(out, into)
+            at += out * into
+            bias = theta[at : at + out] if self.recipe.biases else np.zeros(out)
+            at += out * self.recipe.biases
+            found.append((weight, bias))
+        return found
+
+    def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
+        """Outputs and values at observations (n, features)."""
+        *shared, policy, value = self.layers(theta)
+        inputs = [scaled(observations, self.recipe) if self.recipe.normalize else observations]
+        for weight, bias in shared:
+            inputs.append(np.maximum(inputs[-1] @ weight.T + bias, 0))
+        top = inputs[-1]
+        return Passed(inputs, top @ policy[0].T + policy[1], (top @ value[0].T + value[1])[:, 0])
+
+    def backward(self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray) -> np.ndarray:
+        """The gradient (d,) of a sum over steps, from its derivatives by outputs (n, outputs) and values (n,)."""
+        *shared, policy, value = self.layers(theta)
+        pieces = [self._piece(to_values[:, None], passed.inputs[-1]), self._piece(to_outputs, passed.inputs[-1])]
+        back = to_outputs @ policy[0] + to_values[:, None] @ value[0]
+        for (weight, _), before, after in zip(shared[::-1], passed.inputs[-2::-1], passed.inputs[:0:-1], strict=True):
+            back = np.where(after > 0, back, 0.0)
+            pieces.append(self._piece(back, before))
+            back = back @ weight
+        return np.concatenate(pieces[::-1])
+
+    def _piece(self, to_layer: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        weight = (to_layer.T @ inputs).ravel()
+        return np.concatenate([weight, to_layer.sum(axis=0)]) if self.recipe.biases else weight
+
+    def act(self, theta: np.ndarray, observation: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator) -> np.ndarray:
+        """One action, in the world's units: sampled or the likeliest; with probability α anything."""
+        outputs, actions = self.forward(theta, observation[None]).outputs[0], self.recipe.actions
+        if isinstance(actions, int):
+            if rng.random() < alpha:
+                return np.asarray(rng.integers(actions))
+            return np.asarray(np.argmax(outputs) if greedy else rng.choice(actions, p=softmax(outputs[None])[0]))
+        chosen = outputs if greedy else outputs + self.recipe.std * rng.standard_normal(len(outputs))
+        if rng.random() < alpha:
+            chosen = rng.uniform(-1, 1, len(outputs))
+        middle, half = _range(actions)
+        return np.asarray(middle + half * chosen)
+
+    def stack(self, thetas: list[np.ndarray]) -> Stack:
+        """Several θ, for `each`."""
+        every = zip(*(self.layers(theta) for theta in thetas), strict=True)
+        return [(np.stack([w for w, _ in layer]), np.stack([b for _, b in layer])) for layer in every]
+
+    def put(self, stack: Stack, row: int, theta: np.ndarray) -> None:
+        """Another θ in a row."""
+        for (weights, biases), (weight, bias) in zip(stack, self.layers(theta), strict=True):
+            weights[row], biases[row] = weight, bias
+
+    def keep(self, stack: Stack, rows: np.ndarray) -> Stack:
+        """These rows only."""
+        return [(weights[rows], biases[rows]) for weights, biases in stack]
+
+    def each(self, stack: Stack, observations: np.ndarray) -> np.ndarray:
+        """Outputs (rows, outputs) of each θ at its own observation. A row does not depend on the others, to the bit."""
+        x = scaled(observations, self.recipe) if self.recipe.normalize else observations
+        for weights, biases in stack[:-2]:
+            x = np.maximum(np.matmul(weights, x[:, :, None])[:, :, 0] + biases, 0)
+        weights, biases = stack[-2]
+        made: np.ndarray = np.matmul(weights, x[:, :, None])[:, :, 0] + biases
+        return made
+
+
+def cotangents(recipe: Recipe, outputs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """−∂ log π(a)/∂ outputs and −∂H/∂ outputs, (n, outputs) each."""
+    if isinstance(recipe.actions, int):
+        pi = softmax(outputs)
+        log_pi = np.log(np.maximum(pi, 1e-300))
+        chosen = np.eye(recipe.actions)[actions.astype(int)]
+        return pi - chosen, pi * (log_pi - (pi * log_pi).sum(axis=1, keepdims=True))
+    middle, half = _range(recipe.actions)
+    return (outputs - (actions - middle) / half) / recipe.std**2, np.zeros_like(outputs)
+
+
+def softmax(outputs: np.ndarray) -> np.ndarray:
+    """π (n, actions)."""
+    powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    made: np.ndarray = powers / powers.sum(axis=1, keepdims=True)
+    return made
+
+
+def scaled(observations: np.ndarray, recipe: Recipe) -> np.ndarray:
+    """To [−1, 1] by their public bounds."""
+    middle, half = _range(recipe.bounds)
+    made: np.ndarray = (observations - middle) / half
+    return made
+
+
+def _range(bounds: tuple[tuple[float, float], ...]) -> tuple[np.ndarray, np.ndarray]:
+    low, high = np.array(bounds, float).T
+    return (high + low) / 2, (high - low) / 2

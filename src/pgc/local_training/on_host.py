@@ -1,0 +1,309 @@
+"""Steps 2 and 3 for agents whose worlds play on the host: `agent.py` for Gymnasium environments, many episodes side by side.
+
+An answer is a pure function of what was asked: of θ, and of the address of its random numbers (seed, trial, submission). Which
+process or machine gives it, beside which others, and how often it is asked, changes no bit of it. So work that is lost with a
+machine is done again, and gives the same report: nothing is randomised twice.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pgc.errors import PgcError, in_one_line
+from pgc.local_training.definition import LocalTraining
+from pgc.local_training.numpy_network import softmax
+from pgc.local_training.numpy_player import Episode, coordinates, lift, tried
+from pgc.local_training.policies.on_host import HostPolicy
+from pgc.local_training.recipe import Recipe
+from pgc.local_training.worlds.creator import close
+from pgc.local_training.worlds.host import EnvironmentFailed, HostWorld, reset
+from pgc.numerics.randomness import Stream
+from pgc.randomise.release import public_words
+
+LANES = 64
+"""Episodes side by side."""
+LANE_NUMBERS = 2**24
+"""Fewer, if their θ would have more numbers than this together."""
+DRAWS = 64
+"""Random numbers for so many steps are drawn at once."""
+SPARE = 256
+"""Environments that are kept for another episode."""
+
+
+class Asked(NamedTuple):
+    """One submission that is wanted. All of it is public but the trial's seed, which is a simulation's."""
+
+    trial: int
+    n: int
+    """Which submission of the trial."""
+    agent: int
+    """Whose."""
+    theta: np.ndarray
+    basis: np.ndarray | None
+    alpha: float
+
+
+class Sent(NamedTuple):
+    """What reaches the aggregator (`code`, `bit`), and what only a simulation's metrics may read (`score`, `ticks`)."""
+
+    code: np.ndarray
+    """What the mechanism drew."""
+    bit: bool
+    """The noisy boolean."""
+    score: float
+    ticks: int
+
+
+class Order(NamedTuple):
+    """One episode to play."""
+
+    theta: np.ndarray
+    psi: Any
+    seed: int
+    """Of the environment."""
+    rng: np.random.Generator | None
+    """Of the actions; None: none is drawn."""
+    alpha: float
+    greedy: bool
+
+
+@dataclass
+class Lane:
+    """An episode that is being played."""
+
+    which: int
+    order: Order
+    env: Any
+    seen: list[np.ndarray]
+    actions: list[Any] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    draws: np.ndarray | None = None
+
+
+class Spare:
+    """Environments that are ready for another episode, by their ψ. Those of a ψ that was not seen for long are closed."""
+
+    def __init__(self) -> None:
+        self._by_psi: OrderedDict[Any, list[Any]] = OrderedDict()
+        self._held = 0
+
+    def take(self, psi: Any) -> Any:
+        """One for this ψ, or None."""
+        ready = self._by_psi.get(psi)
+        if not ready:
+            return None
+        self._held -= 1
+        return ready.pop()
+
+    def give(self, psi: Any, env: Any) -> None:
+        """Keep it."""
+        self._by_psi.setdefault(psi, []).append(env)
+        self._by_psi.move_to_end(psi)
+        self._held += 1
+        while self._held > SPARE:
+            oldest = next(iter(self._by_psi))
+            if self._by_psi[oldest]:
+                close(self._by_psi[oldest].pop())
+                self._held -= 1
+            else:
+                del self._by_psi[oldest]
+
+
+@dataclass(frozen=True)
+class HostAgents:
+    """Agents of one problem."""
+
+    training: LocalTraining
+    seed: int
+    """Of the run."""
+    network: HostPolicy
+    recipe: Recipe
+    spare: Spare = field(default_factory=lambda: Spare())
+
+    @classmethod
+    def of(cls, training: LocalTraining, seed: int, network: HostPolicy) -> HostAgents:
+        """For a problem."""
+        return cls(training, seed, network, Recipe.of(training))
+
+    @property
+    def world(self) -> HostWorld:
+        """Where they live."""
+        assert isinstance(self.training.world, HostWorld)
+        return self.training.world
+
+    def answer(self, asked: Sequence[Asked]) -> list[Sent]:
+        """Play, make one gradient of each submission's episodes, randomise it."""
+        training, recipe = self.training, self.recipe
+        evolve, greedy = training.estimator.greedy, training.estimator.greedy or training.action == "argmax"
+        orders: list[Order] = []
+        tries = []
+        for ask in asked:
+            dim = training.mechanism.dim
+            xi = tried(self._rng(ask, Stream.RESET), dim, training.episodes) if evolve else np.zeros((0, training.episodes))
+            psi = self._psi(ask)
+            seeds = np.random.SeedSequence(self._address(ask, Stream.WORLD)).generate_state(training.episodes_played).tolist()
+            for e in range(training.episodes):
+                theta = ask.theta + recipe.spread * lift(ask.basis, xi[:, e]) if evolve else ask.theta
+                rng = None if greedy and ask.alpha == 0 else self._rng(ask, Stream.PLAY, e)
+                orders.append(Order(theta, psi, seeds[e], rng, ask.alpha, greedy))
+            if training.score == "greedy":
+                orders.append(Order(ask.theta, psi, seeds[-1], None, 0.0, True))
+            tries.append(xi)
+        episodes = self.play(orders)
+        each = training.episodes_played
+        return [
+            self._sent(ask, episodes[i * each : (i + 1) * each], xi) for i, (ask, xi) in enumerate(zip(asked, tries, strict=True))
+        ]
+
+    def scores(self, theta: np.ndarray, psi: Any, episodes: int, seed: int, first: int = 0) -> np.ndarray:
+        """Of greedy episodes; all policies start from the same states."""
+        seeds = np.random.SeedSequence([seed, first]).generate_state(episodes).tolist()
+        orders = [Order(theta.astype(float), psi, s, None, 0.0, True) for s in seeds]
+        return np.array([e.rewards.sum() for e in self.play(orders)])
+
+    def play(self, orders: Sequence[Order]) -> list[Episode]:
+        """Every episode, LANES at a time: when one ends, the next one takes its place."""
+        waiting = deque(enumerate(orders))
+        width = max(1, min(LANES, LANE_NUMBERS // len(orders[0].theta)))
+        lanes = [self._begin(*waiting.popleft()) for _ in range(min(width, len(waiting)))]
+        stack = self.network.stack([lane.order.theta for lane in lanes])
+        played: list[Any] = [None] * len(orders)
+        while lanes:
+            observations = np.stack([lane.seen[-1] for lane in lanes])
+            outputs = self._by_policy(self.network.each, stack, observations)
+            if not np.isfinite(outputs).all():
+                what = "an observation that is" if not np.isfinite(observations).all() else "what makes the policy's outputs"
+                raise EnvironmentFailed(f"{self.world.name} returned {what} not finite")
+            actions = self._act(lanes, outputs)
+            over = [lane for lane, action in zip(lanes, actions, strict=True) if self._step(lane, action, played)]
+            if not over:
+                continue
+            for row, lane in enumerate(lanes):
+                if played[lane.which] is not None and waiting:
+                    lanes[row] = self._begin(*waiting.popleft())
+                    self.network.put(stack, row, lanes[row].order.theta)
+            kept = [row for row, lane in enumerate(lanes) if played[lane.which] is None]
+            if len(kept) < len(lanes):
+                stack, lanes = self.network.keep(stack, np.array(kept, int)), [lanes[row] for row in kept]
+        return played
+
+    def _begin(self, which: int, order: Order) -> Lane:
+        env = self.spare.take(order.psi) or self.world.make(order.psi)
+        return Lane(which, order, env, [reset(env, self.world.observation, self.world.name, order.seed)])
+
+    def _act(self, lanes: Sequence[Lane], outputs: np.ndarray) -> Any:
+        """An action for each lane, in the world's units."""
+        actions = self.world.actions
+        if hasattr(actions, "count"):
+            chosen = outputs.argmax(axis=1)
+            drawn = [row for row, lane in enumerate(lanes) if lane.order.rng is not None]
+            if drawn:
+                u = np.array([self._draw(lanes[row], 3) for row in drawn])
+                greedy = np.array([lanes[row].order.greedy for row in drawn])
+                upto = softmax(outputs[drawn]).cumsum(axis=1)
+                sampled = np.minimum((u[:, :1] >= upto).sum(axis=1), actions.count - 1)
+                by_policy = np.where(greedy, chosen[drawn], sampled)
+                alpha = np.array([lanes[row].order.alpha for row in drawn])
+                chosen[drawn] = np.where(u[:, 1] < alpha, (u[:, 2] * actions.count).astype(int), by_policy)
+            return chosen
+        means = outputs.copy()
+        for row, lane in enumerate(lanes):
+            if lane.order.rng is not None:
+                u = self._draw(lane, 1 + 3 * outputs.shape[1])
+                normal, anywhere = _normal(u[1:].reshape(3, -1)), 2 * u[-outputs.shape[1] :] - 1
+                chosen = means[row] if lane.order.greedy else means[row] + self.recipe.std * normal
+                means[row] = anywhere if u[0] < lane.order.alpha else chosen
+        low, high = np.asarray(actions.low), np.asarray(actions.high)
+        return (low + high) / 2 + (high - low) / 2 * means
+
+    def _draw(self, lane: Lane, numbers: int) -> np.ndarray:
+        """Uniform numbers for one step: the same ones whichever lanes are beside it."""
+        assert lane.order.rng is not None
+        at = len(lane.actions) % DRAWS
+        if at == 0:
+            lane.draws = lane.order.rng.random((DRAWS, numbers))
+        assert lane.draws is not None
+        row: np.ndarray = lane.draws[at]
+        return row
+
+    def _step(self, lane: Lane, action: Any, played: list[Any]) -> bool:
+        """One step; True if the episode is over."""
+        world = self.world
+        try:
+            seen, reward, terminated, truncated, _ = lane.env.step(world.acting.plain(action))
+            row, reward = world.observation.flat(seen), float(reward)
+        except Exception as error:
+            where = f"step {len(lane.actions) + 1} of an episode"
+            raise EnvironmentFailed(f"{world.name} raised {in_one_line(error)} in {where}") from None
+        lane.seen.append(row)
+        lane.actions.append(action)
+        lane.rewards.append(reward)
+        if not (terminated or truncated or len(lane.rewards) >= world.max_steps):
+            return False
+        observations, rewards = np.array(lane.seen), np.array(lane.rewards)
+        if not (np.isfinite(rewards).all() and np.isfinite(observations).all()):
+            what = "a reward" if np.isfinite(observations).all() else "an observation"
+            raise EnvironmentFailed(f"{world.name} returned {what} that is not finite")
+        played[lane.which] = Episode(observations, np.array(lane.actions), rewards, bool(terminated))
+        self.spare.give(lane.order.psi, lane.env)
+        return True
+
+    def _sent(self, ask: Asked, episodes: list[Episode], xi: np.ndarray) -> Sent:
+        """Step 3: the only door."""
+        training, recipe = self.training, self.recipe
+        played = episodes[: training.episodes]
+        z = self._by_policy(coordinates, recipe, ask.theta, ask.basis, played, xi, self.network)
+        mechanism, scored = training.mechanism, episodes[-1] if training.score == "greedy" else episodes[0]
+        gradient = mechanism.flat(np.zeros_like(z) if training.control else z)
+        public = public_words(public_seed(self.seed, ask), mechanism.public_words)
+        secret = self._rng(ask, Stream.SECRET).integers(2**32, size=mechanism.secret_words, dtype=np.uint32)
+        code = mechanism.draw(mechanism.prepare(gradient, public), secret)
+        score, bit = float(scored.rewards.sum()), False
+        if training.score_bit is not None:
+            word = self._rng(ask, Stream.SCORE).integers(2**32, size=1, dtype=np.uint32)
+            bit = bool(training.score_bit.draw(np.asarray(score >= recipe.score_threshold), word[0]))
+        return Sent(np.asarray(code), bit, score, sum(len(e.rewards) for e in episodes))
+
+    def _by_policy(self, work: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
+        """What may call a policy of a user's own."""
+        try:
+            return work(*arguments)
+        except PgcError:
+            raise
+        except Exception as error:
+            raise PgcError(f"the policy raised {in_one_line(error)}") from None
+
+    def _psi(self, ask: Asked) -> Any:
+        """Of the agent: the same over all its submissions."""
+        population = self.training.population
+        return population.pick(
+            np.random.default_rng([self.seed, ask.trial, ask.agent, Stream.PSI]).random(len(population.variations))
+        )
+
+    def _rng(self, ask: Asked, stream: Stream, position: int = 0) -> np.random.Generator:
+        return np.random.default_rng(self._address(ask, stream, position))
+
+    def _address(self, ask: Asked, stream: Stream, position: int = 0) -> list[int]:
+        return [self.seed, ask.trial, ask.n, stream, position]
+
+
+def public_seed(seed: int, ask: Asked) -> bytes:
+    """Of the public words of a report: anyone may know it, and it does not depend on the gradient."""
+    return b"pgc simulated public " + b"".join(int(x).to_bytes(8, "little") for x in (seed, ask.trial, ask.n))
+
+
+def decoded(mechanism: Any, sent: Sent, seed: int, ask: Asked) -> np.ndarray:
+    """g̃ on the aggregator, in the coordinates of the offer's subspace."""
+    made: np.ndarray = mechanism.decode(sent.code, public_words(public_seed(seed, ask), mechanism.public_words))
+    return made
+
+
+def _normal(u: np.ndarray) -> np.ndarray:
+    """Standard normal numbers from uniform ones (Box and Muller 1958)."""
+    made: np.ndarray = np.sqrt(-2 * np.log1p(-u[0])) * np.cos(2 * np.pi * u[1])
+    return made

@@ -1,0 +1,194 @@
+"""π(·|s; θ) and V(s; θ): an actor-critic network over one flat vector θ.
+
+Arrays are *feature first*: every function here works on θ of shape (d, *batch) and observations of shape
+(features, *batch), so one network serves a single agent (batch = ()) and thousands of trials side by side, whose
+contiguous trailing axis is what a CPU's vector unit and a GPU want.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from pgc.spaces import Actions
+
+FLAT = 0.3
+"""How much smaller a policy head is at a `flat` start."""
+
+
+class Layer(NamedTuple):
+    """One affine map; `bias` is None in the paper's network."""
+
+    weight: jax.Array  # (outputs, inputs, *batch)
+    bias: jax.Array | None  # (outputs, *batch)
+
+
+class Params(NamedTuple):
+    """θ = (θ^(c), θ^(p), θ^(v)), unflattened."""
+
+    shared: tuple[Layer, ...]
+    policy: Layer
+    value: Layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorCritic:
+    """Shared ReLU layers, then a linear policy head (logits) and a linear value head.
+
+    The paper's network is `hidden=(16,), biases=False` on CartPole: θ^(c) ∈ R^{16×4}, θ^(p) ∈ R^{2×16},
+    θ^(v) ∈ R^{1×16}, d = 112.
+    """
+
+    observation_dim: int
+    actions: Actions
+    hidden: tuple[int, ...] = (16,)
+    biases: bool = False
+    bounds: tuple[tuple[float, float], ...] | None = None
+    """A public box: observations in it are seen as [−1, 1]. None: as they are."""
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """(outputs, inputs) of each layer, in the order in which θ holds them."""
+        widths = (self.observation_dim, *self.hidden)
+        shared = [(out, into) for into, out in itertools.pairwise(widths)]
+        return [*shared, (self.actions.outputs, widths[-1]), (1, widths[-1])]
+
+    @property
+    def dim(self) -> int:
+        """d, the length of θ."""
+        return sum(out * (into + self.biases) for out, into in self.shapes)
+
+    def unflatten(self, theta: jax.Array) -> Params:
+        """Views of θ (d, *batch) as layers."""
+        batch, at, layers = theta.shape[1:], 0, []
+        for out, into in self.shapes:
+            weight = theta[at : at + out * into].reshape(out, into, *batch)
+            at += out * into
+            bias = theta[at : at + out] if self.biases else None
+            at += out * self.biases
+            layers.append(Layer(weight, bias))
+        return Params(tuple(layers[:-2]), layers[-2], layers[-1])
+
+    def apply(self, params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Outputs (logits or means, *batch) and values (*batch) at observations (features, *batch)."""
+        outputs, value, _ = self.forward(params, observation)
+        return outputs, value
+
+    def forward(self, params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+        """`apply`, and the inputs of each shared layer and of the heads, which `backward` needs."""
+        inputs = [self._seen(observation)]
+        for layer in params.shared:
+            inputs.append(jax.nn.relu(_affine(layer, inputs[-1])))
+        return _affine(params.policy, inputs[-1]), _affine(params.value, inputs[-1])[0], tuple(inputs)
+
+    def backward(
+        self, params: Params, inputs: tuple[jax.Array, ...], to_outputs: jax.Array, to_value: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """The cotangent of each layer's output, in the order of `shapes`, given those of the policy's outputs and the value.
+
+        A layer's gradient is the outer product of its cotangent and its input (and the cotangent itself for the bias).
+        """
+        cotangents = [to_value[None], to_outputs]
+        back = sum_of_products(list(params.policy.weight), list(to_outputs)) + to_value * params.value.weight[0]
+        for layer, output in zip(reversed(params.shared), reversed(inputs), strict=False):
+            cotangents.append(jnp.where(output > 0, back, 0.0))
+            back = sum_of_products(list(layer.weight), list(cotangents[-1]))
+        return tuple(reversed(cotangents))
+
+    def multiply_out(self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:
+        """Σ_t cotangent_t ⊗ input_t of every layer, flat in the order of θ; both have a leading time axis."""
+        pieces = []
+        for layer, cotangent in enumerate(cotangents):
+            x = inputs[min(layer, len(inputs) - 1)]  # both heads read the last input
+            outer = sum_of_products([c[:, None] for c in cotangent], [v[None] for v in x])
+            pieces.append(outer.reshape(-1, *outer.shape[2:]))
+            if self.biases:
+                pieces.append(sum(cotangent[1:], cotangent[0]))
+        return jnp.concatenate(pieces)
+
+    def _seen(self, observation: jax.Array) -> jax.Array:
+        if self.bounds is None:
+            return observation
+        low, high = (jnp.asarray(end, observation.dtype) for end in zip(*self.bounds, strict=True))
+        shape = (-1, *[1] * (observation.ndim - 1))
+        return (observation - ((low + high) / 2).reshape(shape)) * (2 / (high - low)).reshape(shape)
+
+    @property
+    def head(self) -> slice:
+        """Where θ holds θ^(p): its weights (outputs, inputs), and then its biases."""
+        inputs = self.shapes[-1][1] + self.biases
+        return slice(self.dim - (self.actions.outputs + 1) * inputs, self.dim - inputs)
+
+    def scale_outputs(self, theta: jax.Array, factor: jax.Array) -> jax.Array:
+        """θ (d,) whose policy has its outputs multiplied by a factor: the policy's head is linear."""
+        return theta.at[self.head].multiply(factor)
+
+    def init(self, key: jax.Array, how: str = "glorot") -> jax.Array:
+        """θ_0: `glorot` (uniform ±√(6/(inputs + outputs)), biases zero), `normal` (N(0, 0.1²)), `zeros`, or `flat`.
+
+        `flat` is Glorot's with a smaller policy head (× 0.3): less has to be unlearnt through the noise.
+        """
+        if how == "normal":
+            return 0.1 * jax.random.normal(key, (self.dim,))
+        if how == "zeros":
+            return jnp.zeros((self.dim,))
+        pieces = []
+        for (out, into), k in zip(self.shapes, jax.random.split(key, len(self.shapes)), strict=True):
+            limit = math.sqrt(6 / (into + out))
+            pieces.append(jax.random.uniform(k, (out * into,), minval=-limit, maxval=limit))
+            if self.biases:
+                pieces.append(jnp.zeros((out,)))
+        theta = jnp.concatenate(pieces)
+        return self.scale_outputs(theta, jnp.asarray(FLAT)) if how == "flat" else theta
+
+
+class Policy(Protocol):
+    """What plays compiled: `ActorCritic`, or a policy of one's own (`own.py`)."""
+
+    @property
+    def dim(self) -> int:
+        """d, the length of θ."""
+
+    @property
+    def actions(self) -> Actions:
+        """What its outputs mean."""
+
+    def unflatten(self, theta: jax.Array) -> Any:
+        """θ (d, *batch) as `apply` wants it."""
+
+    def apply(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Outputs (outputs, *batch) and values (*batch) at observations (features, *batch)."""
+
+    def forward(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+        """`apply`, and what `backward` needs."""
+
+    def backward(
+        self, params: Any, inputs: tuple[jax.Array, ...], to_outputs: jax.Array, to_value: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """What each step adds to the gradient, not yet multiplied out, given the cotangents of outputs and value."""
+
+    def multiply_out(self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:
+        """The gradient (d, *batch) of a chunk of steps: both have a leading time axis."""
+
+    def init(self, key: jax.Array, how: str = ...) -> jax.Array:
+        """θ_0."""
+
+
+def _affine(layer: Layer, x: jax.Array) -> jax.Array:
+    """W x + b, feature first."""
+    out = sum_of_products([layer.weight[:, i] for i in range(x.shape[0])], list(x))
+    return out if layer.bias is None else out + layer.bias
+
+
+def sum_of_products(left: list[jax.Array], right: list[jax.Array]) -> jax.Array:
+    """Σ_i left_i · right_i, written out: XLA's CPU backend then makes one loop of it, vectorised over the batch."""
+    total = left[0] * right[0]
+    for a, b in zip(left[1:], right[1:], strict=True):
+        total = total + a * b
+    return total

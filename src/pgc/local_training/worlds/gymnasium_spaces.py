@@ -1,0 +1,93 @@
+"""Gymnasium's spaces, as policies know them: actions as a distribution, observations as a vector of numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pgc.errors import PgcError, require
+from pgc.spaces import Actions, Categorical, Gaussian
+
+MOST_CATEGORIES = 4096
+"""Of a discrete observation, which is seen as that many zeros and a one."""
+
+
+class Observation(NamedTuple):
+    """How an observation becomes numbers."""
+
+    dim: int
+    image: tuple[int, int, int] | None
+    categories: int | None
+    first: int
+    """The least of the categories."""
+    low: np.ndarray
+    high: np.ndarray
+    """The space's own limits, infinite where it has none; empty for pictures."""
+
+    def flat(self, seen: Any) -> np.ndarray:
+        """The numbers (dim,); bytes where they are a picture's."""
+        if self.categories is not None:
+            one: np.ndarray = np.eye(1, self.categories, int(seen) - self.first, np.float32)[0]
+            return one
+        row = np.asarray(seen, np.uint8 if self.image else np.float32).reshape(-1)
+        if row.size != self.dim:
+            raise ValueError(f"an observation has {row.size} numbers, and its space {self.dim}")
+        return row
+
+
+class Acting(NamedTuple):
+    """How an action becomes what the environment takes."""
+
+    actions: Actions
+    first: int
+    """The least of discrete ones."""
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def plain(self, action: Any) -> Any:
+        """An int, or an array within the bounds."""
+        if isinstance(self.actions, Categorical):
+            return int(action) + self.first
+        return np.clip(action, self.actions.low, self.actions.high).astype(self.dtype).reshape(self.shape)
+
+
+def observation_of(space: Any, name: str) -> Observation:
+    """Vectors, pictures (height, width, channels; bytes) and categories."""
+    spaces = require("gymnasium.spaces", "gymnasium")
+    none = np.empty(0)
+    if isinstance(space, spaces.Discrete):
+        n = int(space.n)
+        if n > MOST_CATEGORIES:
+            raise PgcError(f"{name} has {n} different observations; at most {MOST_CATEGORIES} can be told apart")
+        return Observation(n, None, n, int(space.start), np.zeros(n), np.ones(n))
+    if not isinstance(space, spaces.Box):
+        raise PgcError(f"{name} has observations of kind {_kind(space)}; pgc needs Box or Discrete ({_wrap(space)})")
+    if len(space.shape) in (2, 3) and space.dtype == np.uint8:
+        height, width, channels = (*space.shape, 1)[:3]
+        return Observation(math.prod(space.shape), (height, width, channels), None, 0, none, none)
+    dim = math.prod(space.shape)
+    low, high = (np.asarray(end, float).reshape(-1) for end in (space.low, space.high))
+    return Observation(dim, None, None, 0, low, high)
+
+
+def acting_of(space: Any, name: str) -> Acting:
+    """A number of choices, or numbers within finite bounds."""
+    spaces = require("gymnasium.spaces", "gymnasium")
+    if isinstance(space, spaces.Discrete):
+        return Acting(Categorical(int(space.n)), int(space.start), (), int)
+    if not isinstance(space, spaces.Box):
+        raise PgcError(f"{name} has actions of kind {_kind(space)}; pgc needs Discrete or Box ({_wrap(space)})")
+    low, high = (tuple(np.asarray(end, float).reshape(-1).tolist()) for end in (space.low, space.high))
+    if not all(math.isfinite(x) for x in (*low, *high)):
+        raise PgcError(f"{name} has actions without bounds; wrap it in gymnasium.wrappers.RescaleAction or ClipAction")
+    return Acting(Gaussian(low, high), 0, space.shape, space.dtype)
+
+
+def _kind(space: Any) -> str:
+    return type(space).__name__
+
+
+def _wrap(space: Any) -> str:
+    return "wrap it in gymnasium.wrappers.FlattenObservation" if _kind(space) in ("Dict", "Tuple") else "wrap it"

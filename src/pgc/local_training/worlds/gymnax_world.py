@@ -1,0 +1,136 @@
+"""Gymnax environments as compiled worlds: `gymnax:ID`. ψ are the fields of their parameters."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pgc.errors import PgcError, require
+from pgc.local_training.worlds.base import CompiledWorld, Psi, State, Transition
+from pgc.local_training.worlds.gymnasium_spaces import Acting, Observation, acting_of, observation_of
+from pgc.local_training.worlds.host import DEFAULT_STEPS, PROBE_STEPS, box_around, given_bounds, random_action
+from pgc.spaces import Bounds, Gaussian
+
+MOST_NUMBERS = 256
+"""In a state: each becomes an array of its own in the compiled program."""
+TIME_LIMIT = "max_steps_in_episode"
+NEVER = 2**30
+
+
+class GymnaxWorld(CompiledWorld):
+    """One of them. Its own time limit is put off for ever: a time-out is no terminal state, and `max_steps` makes it."""
+
+    sketch_box = (0.0, 1.0, 0.0, 1.0)
+
+    def __init__(self, name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None) -> None:
+        gymnax = require("gymnax", "gymnax")
+        try:
+            self._env, self._params = gymnax.make(name.partition(":")[2])
+        except ValueError as error:
+            raise PgcError(
+                f"Gymnax has no environment '{name.partition(':')[2]}' ({' '.join(str(error).split())[:120]})"
+            ) from None
+        numbers = {f: v for f, v in vars(self._params).items() if isinstance(v, int | float) and not isinstance(v, bool)}
+        self.name = name
+        self.max_steps = int(max_steps or numbers.pop(TIME_LIMIT, DEFAULT_STEPS))
+        numbers.pop(TIME_LIMIT, None)
+        self.score_threshold = math.inf if threshold is None else threshold
+        psi: Any = namedtuple("Psi", list(numbers))  # type: ignore[misc]
+        self.default_psi = psi(*map(float, numbers.values()))
+        _, state = self._env.reset_env(jax.random.key(0), self._parameters(self.default_psi))
+        leaves, self._tree = jax.tree.flatten(state)
+        self._shapes = [(jnp.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
+        if sum(math.prod(shape) for shape, _ in self._shapes) > MOST_NUMBERS:
+            raise PgcError(f"a state of {name} has more than {MOST_NUMBERS} numbers; only small ones play compiled here")
+        observation, self._acting = self._spaces()
+        self.actions, self.observation_dim = self._acting.actions, observation.dim
+        self.observation_bounds = self._box(observation, bounds)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other  # `gymnax_world` makes one for one setting
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def reset(self, key: jax.Array, psi: Psi) -> State:
+        """Draw s_0."""
+        return self._apart(self._env.reset_env(key, self._parameters(psi))[1])
+
+    def step(self, key: jax.Array, state: State, action: jax.Array, psi: Psi) -> Transition:
+        """Move to s_{t+1}."""
+        if isinstance(self.actions, Gaussian):
+            action = jnp.clip(action, jnp.asarray(self.actions.low), jnp.asarray(self.actions.high)).reshape(self._acting.shape)
+        _, after, reward, done, _ = self._env.step_env(key, self._together(state), action, self._parameters(psi))
+        return Transition(self._apart(after), jnp.asarray(reward, jnp.float32).reshape(()), jnp.asarray(done, bool).reshape(()))
+
+    def observe(self, state: State) -> jax.Array:
+        """What the policy sees."""
+        return jnp.asarray(self._env.get_obs(self._together(state)), jnp.float32).reshape(-1)
+
+    def sketch(self, state: State) -> list[tuple[list[float], list[float]]]:
+        """Gymnax draws only by means of its own."""
+        raise PgcError(f"{self.name} has no sketch of its states: leave out --gif")
+
+    def _parameters(self, psi: Psi) -> Any:
+        given = psi._asdict()
+        if hasattr(self._params, TIME_LIMIT):
+            given[TIME_LIMIT] = NEVER
+        return self._params.replace(**given)
+
+    def _apart(self, state: Any) -> tuple[jax.Array, ...]:
+        """A state as scalars, which is how compiled worlds keep it."""
+        return tuple(number for leaf in jax.tree.leaves(state) for number in jnp.asarray(leaf).reshape(-1))
+
+    def _together(self, state: State) -> Any:
+        numbers, leaves = list(state), []
+        for shape, kind in self._shapes:
+            some = [numbers.pop(0) for _ in range(math.prod(shape))]
+            leaves.append(jnp.stack(some).reshape(shape).astype(kind))
+        return jax.tree.unflatten(self._tree, leaves)
+
+    def _spaces(self) -> tuple[Observation, Acting]:
+        """Gymnax's spaces, as Gymnasium has them."""
+        spaces = require("gymnasium.spaces", "gymnax")
+
+        def as_gymnasium(space: Any) -> Any:
+            if type(space).__name__ == "Discrete":
+                return spaces.Discrete(int(space.n))
+            if type(space).__name__ != "Box":
+                return space
+            low, high = (np.broadcast_to(np.asarray(end, np.float32), space.shape) for end in (space.low, space.high))
+            return spaces.Box(low, high, dtype=np.float32)
+
+        return (
+            observation_of(as_gymnasium(self._env.observation_space(self._params)), self.name),
+            acting_of(as_gymnasium(self._env.action_space(self._params)), self.name),
+        )
+
+    def _box(self, observation: Observation, given: tuple[str, ...] | None) -> Bounds:
+        """The public box, by a probe of the usual environment with random actions (see `host.given_bounds`)."""
+
+        def seen() -> np.ndarray:
+            rng, step = np.random.default_rng(0), jax.jit(self.step)
+            state, rows, since = self.reset(jax.random.key(0), self.default_psi), [], 0
+            for i in range(PROBE_STEPS):
+                rows.append(np.asarray(self.observe(state), float))
+                state, _, terminated = step(
+                    jax.random.key(i), state, jnp.asarray(random_action(self.actions, rng)), self.default_psi
+                )
+                since += 1
+                if terminated or since >= self.max_steps:
+                    state, since = self.reset(jax.random.key(i), self.default_psi), 0
+            return np.asarray(rows)
+
+        return given_bounds(observation, self.name, given, lambda: box_around(seen(), observation))
+
+
+@lru_cache(16)
+def gymnax_world(name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None) -> GymnaxWorld:
+    """One for one setting, so that what was compiled with it is found again."""
+    return GymnaxWorld(name, max_steps, threshold, bounds)

@@ -1,0 +1,1 @@
+"""Numbers and arrays: addressed randomness, traced numbers, linear equations, projections, trees."""

@@ -1,0 +1,99 @@
+"""What T submissions of one agent cost together.
+
+    basic     (T·ε, 0)      Theorem 1 of the paper: the ε of all parts add up. What the ledger charges
+    optimal   (ε', δ)       the smallest ε' that holds for *every* sequence of pure ε-LDP reports (Kairouz, Oh and Viswanath 2015)
+    pld       (ε', δ)       the same by dp-accounting's privacy loss distributions: a check, rounded to the safe side
+
+A report that is ε-LDP is at worst randomised response with that ε, whose privacy loss is ±ε: the exact sums below follow. The
+noisy boolean is one more part of each submission, with its own ε.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from pgc.errors import PgcError, require
+from pgc.randomise.budget import epsilon_of, nano_of
+
+MOST_TERMS = 4_000_000
+DOUBT = 1e-12
+"""Relative rounding error of the sums, taken off δ."""
+
+
+def basic(epsilon: float, score_epsilon: float, submissions: int) -> float:
+    """T·(ε + ε_b)."""
+    return submissions * (epsilon + score_epsilon)
+
+
+def optimal(epsilon: float, score_epsilon: float, submissions: int, delta: float) -> float:
+    """The smallest ε' for which δ(ε') = E[(1 − e^(ε' − L))₊] ≤ δ, with L the sum of T losses of ±ε and T of ±ε_b."""
+    parts = [(epsilon, submissions)] + ([(score_epsilon, submissions)] if score_epsilon else [])
+    if math.prod(n + 1 for _, n in parts) > MOST_TERMS:
+        raise PgcError(
+            f"the exact sum for {submissions} submissions has too many terms; leave out --score-epsilon, or ask for fewer"
+        )
+    loss, weight = np.zeros(1), np.ones(1)
+    for part, n in parts:
+        one_loss, one_weight = _losses(part, n)
+        loss = (loss[:, None] + one_loss).ravel()
+        weight = (weight[:, None] * one_weight).ravel()
+
+    def exceeds(at: float) -> bool:
+        return float(np.sum(weight * -np.expm1(np.minimum(at - loss, 0)))) > delta * (1 - DOUBT)
+
+    return smallest(exceeds, basic(epsilon, score_epsilon, submissions))
+
+
+def pld(epsilon: float, score_epsilon: float, submissions: int, delta: float) -> float:
+    """The same by dp-accounting, pessimistic in its rounding; never worse than `basic`, which holds as well."""
+    module = require("dp_accounting.pld.privacy_loss_distribution", "account")
+    parameters = require("dp_accounting.pld.common", "account").DifferentialPrivacyParameters
+    interval = min(1e-4, epsilon / 100, score_epsilon / 100 if score_epsilon else 1.0)
+
+    def many(part: float) -> object:
+        one = module.from_privacy_parameters(parameters(part, 0), value_discretization_interval=interval)
+        return one.self_compose(submissions)
+
+    total = many(epsilon)
+    if score_epsilon:
+        total = total.compose(many(score_epsilon))  # type: ignore[attr-defined]
+    return min(float(total.get_epsilon_for_delta(delta)), basic(epsilon, score_epsilon, submissions))  # type: ignore[attr-defined]
+
+
+def largest_epsilon(target: float, score_epsilon: float, submissions: int, delta: float) -> float:
+    """The largest ε of one submission's gradient with which T submissions cost at most the target: whole nano-ε, rounded down."""
+
+    def cost(nano: int) -> float:
+        epsilon = epsilon_of(nano)
+        return optimal(epsilon, score_epsilon, submissions, delta) if delta else basic(epsilon, score_epsilon, submissions)
+
+    if basic(0.0, score_epsilon, submissions) >= target:
+        raise PgcError(
+            f"{submissions} noisy booleans cost {basic(0, score_epsilon, submissions):g} already; lower --score-epsilon"
+        )
+    low, high = 0, nano_of(target)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if cost(middle) <= target else (low, middle)
+    return epsilon_of(low)
+
+
+def _losses(epsilon: float, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The values of a sum of n losses of ±ε, and their probabilities: i of them are +ε."""
+    binom = require("scipy.stats", "train").binom
+    i = np.arange(n + 1)
+    return (2 * i - n) * epsilon, np.asarray(binom.pmf(i, n, 1 / (1 + math.exp(-epsilon))))
+
+
+def smallest(exceeds: Callable[[float], bool], high: float) -> float:
+    """Where a falling function stops to exceed, rounded up."""
+    if not exceeds(0.0):
+        return 0.0
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    return high

@@ -1,0 +1,130 @@
+"""`pgc inspect`: what exactly is in this offer, report, ledger or run. Facts in order, each a name and its words."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pgc.errors import PgcError
+from pgc.randomise.budget import NANO
+from pgc.randomise.ledger import APPLICATION, Ledger, words
+from pgc.randomise.mechanisms.lift import NormLift
+from pgc.wire import Offer, Report
+from pgc.wire.offer import OFFER_V1
+from pgc.wire.report import HEAD_SIZE, REPORT_V1, size_of, split
+
+Facts = dict[str, Any]
+
+
+def inspect(path: Path, offer: Path | None = None) -> Facts:
+    """Whatever the file (or run folder) is; a report is explained fully with the offer that it answers."""
+    if path.is_dir():
+        return inspect_run(path)
+    if path.is_file() and is_ledger(path):  # through SQLite: to open and close the file by other means would drop its locks
+        return inspect_ledger(path)
+    data = _read(path)
+    if data[:1] == bytes([OFFER_V1]):
+        return inspect_offer(Offer.decode(data))
+    if data[:1] == bytes([REPORT_V1]):
+        return inspect_report(data, None if offer is None else Offer.decode(_read(offer)))
+    begins = f"begins with {data[:1].hex()}" if data else "is empty"
+    raise PgcError(f"{path} is no offer, report, ledger or run of pgc: it {begins}, an offer with d1, a report with e1")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise PgcError(f"cannot read {path} ({getattr(error, 'strerror', None) or error})") from None
+
+
+def inspect_offer(offer: Offer) -> Facts:
+    """What a device is asked for, what it costs, and what would leave it."""
+    query, mechanism = offer.query, offer.query.mechanism
+    inside = mechanism.inner if isinstance(mechanism, NormLift) else mechanism
+    asked = "the whole gradient" if offer.basis is None else f"{query.dim} coordinates in a public subspace"
+    size = {"prs": "d̂", "prs-sign": "d̂", "index": "M"}.get(query.name)
+    parameters = [f"C = {query.clip:g}"] if query.name in ("laplace", "prs") or inside is not mechanism else []
+    parameters += [f"{size} = {query.size}"] if size else []
+    parameters += [f"k = {query.nearest}"] if query.nearest else []
+    parameters += ["lifted"] if inside is not mechanism else []
+    return {
+        "this is": f"an offer of {len(offer.encode())} bytes: what an aggregator asks of one device, once",
+        "offer": f"{offer.offer_id:016x}",
+        "policy version": offer.policy_version,
+        "policy": f"θ of {len(offer.theta)} numbers, root mean square {float(np.sqrt(np.mean(offer.theta**2))):.4g}",
+        "local play": f"{offer.episodes} episode(s), a random action with probability {offer.alpha:g}",
+        "asks for": f"{asked}, randomised by {query.name}" + (f" ({', '.join(parameters)})" if parameters else ""),
+        "noisy boolean": f"asked for, at {words(query.score_nano_epsilon)}" if query.score_nano_epsilon else "not asked for",
+        "costs": f"{words(query.cost)} of the device's lifetime budget, charged before anything is sent",
+        "promise": mechanism.guarantee.statement,
+        "report": f"{size_of(offer)} bytes, whatever the device's data are",
+        "expires": "never" if not offer.expires_at else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(offer.expires_at)),
+    }
+
+
+def inspect_report(data: bytes, offer: Offer | None) -> Facts:
+    """What left a device, and what can be made of it."""
+    number, version, payload = split(data)
+    facts: Facts = {
+        "this is": f"a report of {len(data)} bytes: all that left a device for one offer",
+        "answers offer": f"{number:016x}",
+        "policy version": version,
+        "payload": f"{len(payload)} bytes after a header of {HEAD_SIZE}: {payload[:16].hex()}{'…' if len(payload) > 16 else ''}",
+    }
+    if offer is None:
+        return facts | {"meaning": "give the offer that it answers with --offer FILE"}
+    report, query = Report.decode(data, offer), offer.query
+    code = np.atleast_1d(np.asarray(report.code))
+    said = {
+        "laplace": f"{len(code)} integers on a lattice: {', '.join(map(str, code[:4].tolist()))}{' …' if len(code) > 4 else ''}",
+        "index": f"vector {int(code[0])} of {query.size} in a public random code",
+    }.get(query.name, f"{len(code)} noisy bit(s): {''.join('1' if bit else '0' for bit in code)}")
+    vector = report.vector(offer)
+    return facts | {
+        "code": said,
+        "noisy boolean": "none" if report.score_bit is None else f"{report.score_bit} (true or not, by randomised response)",
+        "estimate": f"{len(vector)} numbers of norm {float(np.linalg.norm(vector)):.4g}: mostly noise, useful in a mean of many",
+        "promise": query.mechanism.guarantee.statement,
+        "cost": words(query.cost),
+    }
+
+
+def is_ledger(path: Path) -> bool:
+    """Whether this is an SQLite file with the mark of a ledger."""
+    try:
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            return bool(db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION)
+        finally:
+            db.close()
+    except sqlite3.Error as error:  # busy, or to be recovered first: that is for Ledger.open to say
+        return error.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN)
+
+
+def inspect_ledger(path: Path) -> Facts:
+    """What a device has spent. Opens it as a device does, with every check, and changes nothing."""
+    ledger = Ledger.open(path)
+    balance = ledger.balance
+    ledger.close()
+    return {
+        "this is": "a device's ledger: whole, of this version, its sum right",
+        "limit": words(balance.most),
+        "spent": f"{words(balance.spent)} on {balance.reports} report(s)",
+        "left": words(balance.left),
+        "nano_epsilon": {"limit": balance.most, "spent": balance.spent, "left": balance.left, "unit": f"1/{NANO:,} ε"},
+    }
+
+
+def inspect_run(path: Path) -> Facts:
+    """What the agents of a run promised."""
+    try:
+        statement: Facts = json.loads((path / "privacy.json").read_text())
+    except (OSError, ValueError):
+        raise PgcError(f"{path} has no privacy.json that can be read; is it a folder that pgc made?") from None
+    return {"this is": "a run folder: what left its (simulated) agents", **statement}

@@ -1,0 +1,54 @@
+"""privacy.json: what leaves an agent, what it promises, and what it does not protect."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pgc.config.problem import Problem
+from pgc.randomise.mechanisms.lift import NormLift
+from pgc.randomise.mechanisms.sphere import OnSphere
+
+
+def privacy_statement(problem: Problem) -> dict[str, Any]:
+    """For a reviewer: mechanism, parameters, ε per report and in total, unit of privacy, what is not protected."""
+    config, mechanism = problem.config, problem.training.mechanism
+    guarantee = mechanism.guarantee
+    not_protected = [
+        "that an agent takes part, and when its report arrives: arrival times depend on episode lengths",
+        "anything an agent sends by other means than its report",
+    ]
+    if not guarantee.honest:
+        not_protected.insert(0, f"the printed ε = {guarantee.nominal_epsilon:g} does not hold for the gradient")
+    inside = mechanism.inner if isinstance(mechanism, NormLift) else mechanism
+    if not inside.integers and problem.epsilon_gradient < math.inf:
+        not_protected.append("the promise holds in real arithmetic; these floating-point draws must not leave a device")
+    if problem.epsilon_gradient == float("inf"):
+        not_protected.insert(0, "the gradient: it is clipped and sent without noise")
+    return {
+        "unit_of_privacy": "one agent: its ψ, its episodes, its gradients and its scores, over all its submissions",
+        "neighbouring": "any two inputs of that agent (local differential privacy)",
+        "against": "anyone who sees the reports, the aggregator and all other agents included",
+        "mechanism": problem.mechanism_name,
+        "parameters": {
+            "dim": mechanism.dim,
+            "subspace": config.subspace,
+            "clip": None if isinstance(mechanism, OnSphere) else config.clip,
+            "reduced_dim": getattr(inside, "reduced_dim", None),
+            "code_size": getattr(inside, "code_size", None),
+            "lift": config.lift,
+            "bytes_per_report": mechanism.report_bytes,
+            "nominal_epsilon_per_report": mechanism.epsilon,
+        },
+        "guarantee": guarantee.statement,
+        "honest": guarantee.honest,
+        "epsilon_per_report": problem.epsilon / config.submissions_per_agent,
+        "submissions_per_agent": config.submissions_per_agent,
+        "epsilon_gradient": problem.epsilon_gradient,
+        "epsilon_score": problem.epsilon_score,
+        "epsilon": problem.epsilon,
+        "composition": "sequential: the ε of an agent's submissions, and of gradient and score bit, add up",
+        "not_protected": not_protected,
+        "simulation": "The agents of this run were simulated. Their randomness came from a 32-bit seed, and scores and steps in "
+        "metrics/ are the experimenter's view: a deployed agent sends neither.",
+    }

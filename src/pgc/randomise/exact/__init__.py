@@ -1,0 +1,1 @@
+"""Exact noise in integers, from bits of the operating system."""

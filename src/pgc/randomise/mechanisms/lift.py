@@ -1,0 +1,89 @@
+"""The norm lift: makes a mechanism for directions one for vectors of bounded norm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgc.errors import PgcError
+from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism
+from pgc.randomise.mechanisms.clip import clip_l2
+from pgc.randomise.mechanisms.sphere import OnSphere
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormLift(Mechanism):
+    """g clipped in L2 to R = `clip` becomes the direction (ḡ/R, √(1 − ‖ḡ‖²/R²)) in d + 1 dimensions; the last one is dropped.
+
+    Unbiased in the ball. The error scales with R, not with ‖g‖.
+
+    **Guarantee.** That of the mechanism inside: what happens before it is a function of the gradient, what happens after it is
+    post-processing.
+    """
+
+    name = "lift"
+    traced = {"clip": np.float32}
+    nested = ("inner",)
+
+    inner: OnSphere
+    """The mechanism for directions in d + 1 dimensions."""
+
+    def __post_init__(self) -> None:
+        """Only a direction can be lifted."""
+        super().__post_init__()
+        if not isinstance(self.inner, OnSphere) or self.inner.dim != self.dim + 1:
+            raise PgcError("the norm lift is for mechanisms that report a direction, in one dimension more")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The inner one's."""
+        return self.inner.guarantee
+
+    def error(self, norm: float = 1.0) -> float:
+        """R²·[(a·s² + b·(d − s²))/m² − s²], s = ‖g‖/R, with the moments m, a (along) and b (across) of the inner mechanism."""
+        mean, along, across = self.inner.moments
+        s2 = (norm / self.clip) ** 2
+        return self.clip**2 * ((along * s2 + across * (self.dim - s2)) / mean**2 - s2)
+
+    @property
+    def report_bytes(self) -> int:
+        """The inner one's."""
+        return self.inner.report_bytes
+
+    @property
+    def secret_words(self) -> int:
+        """The inner one's."""
+        return self.inner.secret_words
+
+    @property
+    def public_words(self) -> int:
+        """The inner one's."""
+        return self.inner.public_words
+
+    @property
+    def simulated_words(self) -> tuple[int, int]:
+        """The inner one's."""
+        return self.inner.simulated_words
+
+    def lifted(self, gradient: Array) -> Array:
+        """The unit vector in d + 1 dimensions. Zero, and what is not finite, becomes the pole."""
+        xp = gradient.__array_namespace__()
+        ball = clip_l2(gradient, self.clip) / self.clip
+        return xp.concat([ball, xp.sqrt(xp.maximum(1 - xp.sum(ball**2), 0.0))[None]])
+
+    def prepare(self, gradient: Array, public: Array) -> Array:
+        """The inner one's, of the lifted gradient."""
+        return self.inner.prepare(self.lifted(gradient), public)
+
+    def draw(self, thresholds: Array, secret: Array) -> Array:
+        """The inner one's."""
+        return self.inner.draw(thresholds, secret)
+
+    def decode(self, code: Array, public: Array) -> Array:
+        """R times the first d coordinates."""
+        return self.clip * self.inner.decode(code, public)[: self.dim]
+
+    def simulate(self, gradient: Array, public: Array, secret: Array) -> Array:
+        """The inner one's, of the lifted gradient."""
+        return self.clip * self.inner.simulate(self.lifted(self.flat(gradient)), public, secret)[: self.dim]

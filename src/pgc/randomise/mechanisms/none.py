@@ -1,0 +1,57 @@
+"""`none`: ε = ∞. The gradient is clipped and nothing else: the paper's non-private A3C."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism
+from pgc.randomise.mechanisms.clip import clip_l1
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoPrivacy(Mechanism):
+    """Clip in L1 to C/2 as the Laplace mechanism does, without its noise. `clip` = inf only cuts coordinates at 1e30.
+
+    **Guarantee.** None: the aggregator reads the clipped gradient. ε = ∞.
+    """
+
+    name = "none"
+    largest_clip = math.inf
+    epsilon: float = math.inf
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Nothing is protected."""
+        return Guarantee(
+            epsilon=math.inf,
+            nominal_epsilon=math.inf,
+            statement="No privacy: the aggregator sees each agent's clipped gradient.",
+        )
+
+    def error(self, norm: float = 1.0) -> float:
+        """None."""
+        return 0.0
+
+    @property
+    def secret_words(self) -> int:
+        """No randomness."""
+        return 0
+
+    def prepare(self, gradient: Array, public: Array) -> Array:
+        """ḡ."""
+        return clip_l1(gradient, self.clip / 2)
+
+    @classmethod
+    def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
+        """Whatever ε is."""
+        return cls(dim=dim, clip=clip)
+
+    def draw(self, thresholds: Array, secret: Array) -> Array:
+        """ḡ itself."""
+        return thresholds
+
+    def decode(self, code: Array, public: Array) -> Array:
+        """ḡ itself."""
+        return code

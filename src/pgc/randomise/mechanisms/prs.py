@@ -1,0 +1,163 @@
+"""`prs`: Projected Random Sign, Algorithm 3 of the paper. Project to d̂ dimensions, clip, flip bits, project back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pgc.errors import PgcError
+from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
+from pgc.randomise.mechanisms.clip import HUGE, clip_elements
+from pgc.randomise.mechanisms.randomized_response import WORD, keep_threshold
+
+
+def paper_reduced_dim(epsilon: float, dim: int) -> int:
+    """d̂ = max{1, min{d, ⌊ε/2.5⌋}}, the paper's rule (after Wang et al. 2019)."""
+    return max(1, min(dim, int(epsilon / 2.5)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectedRandomSign(Mechanism):
+    """u = M g with M ∈ R^{d̂×d} sparse ±√3; each u_i clipped to ±C and sent as one biased bit; decoded as Mᵀ ũ.
+
+    P(bit_i = +) = 1/(e^{ε/d̂} + 1) + (ū_i + C)/(2C) · (e^{ε/d̂} − 1)/(e^{ε/d̂} + 1)    (eq. bitflip, with ε/d̂ in both places:
+    the ε/k that the paper prints in the first would not be ε-LDP).
+
+    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report, for any M independent of the gradient:
+    each bit's probability lies in [1/(e^{ε/d̂}+1), e^{ε/d̂}/(e^{ε/d̂}+1)] whatever the gradient is, so d̂ bits differ by at most
+    e^ε (Lemma 3 of the paper). It holds for the integers that are compared, not only for the formula: a bit is set when
+    a uniform 32-bit word is below an integer threshold in [t, 2³² − t], with t = ⌈2³²/(e^{ε/d̂} + 1)⌉ computed in 60-digit
+    arithmetic and rounded up. A report is d̂ bits; it has no floating-point channel.
+
+    As printed, ũ_i = ±C and Mᵀ ũ is a *scaled* estimate: E[Mᵀ ũ] = d̂·tanh(ε/2d̂)·g where nothing is clipped, direction only where
+    |M g| ≫ C. ε therefore also changes the learning rate. With `unbiased`, ũ is divided by d̂·tanh(ε/2d̂).
+    """
+
+    name = "prs"
+    integers = True
+    traced = {"clip": np.float32, "lowest_threshold": np.uint32, "highest_threshold": np.uint32, "size": np.float32}
+
+    reduced_dim: int
+    """d̂, the number of bits sent."""
+    unbiased: bool = False
+    """Whether the report is scaled to be an unbiased estimate where nothing is clipped. The paper's is not."""
+
+    def __post_init__(self) -> None:
+        """d̂ between 1 and d."""
+        super().__post_init__()
+        require_finite_epsilon(self)
+        if not 1 <= self.reduced_dim <= self.dim:
+            raise PgcError(f"reduced_dim must be between 1 and d = {self.dim}, not {self.reduced_dim}")
+
+    @classmethod
+    def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
+        """With the d̂ that is asked for, or the paper's; unbiased if asked for."""
+        d_hat = options.get("reduced_dim") or paper_reduced_dim(epsilon, dim)
+        return cls(dim=dim, epsilon=epsilon, clip=clip, reduced_dim=d_hat, unbiased=bool(options.get("unbiased")))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε-LDP."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            nominal_epsilon=self.epsilon,
+            statement=f"One report is {self.epsilon:g}-LDP for the whole gradient: {self.reduced_dim} random bit(s), each "
+            f"{self.epsilon / self.reduced_dim:g}-LDP.",
+        )
+
+    @cached_property
+    def lowest_threshold(self) -> int:
+        """t: the fewest of 2³² words that set a bit. (2³² − t)/t ≤ e^{ε/d̂} exactly."""
+        return WORD - self.highest_threshold
+
+    @cached_property
+    def highest_threshold(self) -> int:
+        """2³² − t: the most words that set a bit."""
+        with localcontext() as context:
+            context.prec = 60
+            share = Decimal(self.epsilon) / self.reduced_dim
+        return keep_threshold(share)
+
+    @property
+    def lean(self) -> float:
+        """τ = tanh(ε/2d̂), as the integers have it: how much oftener a bit at ±C tells the truth than not."""
+        return (self.highest_threshold - self.lowest_threshold) / WORD
+
+    @cached_property
+    def size(self) -> float:
+        """The size of ũ_i."""
+        return self.clip / (self.reduced_dim * self.lean) if self.unbiased else self.clip
+
+    def error(self, norm: float = 1.0) -> float:
+        """s²·(d̂·d + d̂(d̂−1)·(τ‖g‖/C)²) − 2·s·d̂·τ‖g‖²/C + ‖g‖² with |ũ_i| = s; C²·d/(d̂τ²) − ‖g‖²/d̂ if unbiased.
+
+        Where |M g| ≤ C, which only a g that is small beside C makes nearly sure.
+        """
+        d_hat, share = self.reduced_dim, self.lean / self.clip
+        spread = self.size**2 * (d_hat * self.dim + d_hat * (d_hat - 1) * (share * norm) ** 2)
+        return spread - 2 * self.size * d_hat * share * norm**2 + norm**2
+
+    @property
+    def report_bytes(self) -> int:
+        """A bit for each projection."""
+        return -(-self.reduced_dim // 8)
+
+    @property
+    def secret_words(self) -> int:
+        """One per bit."""
+        return self.reduced_dim
+
+    @property
+    def public_words(self) -> int:
+        """One per entry of M."""
+        return self.reduced_dim * self.dim
+
+    def projection(self, public: Array, dtype: object) -> Array:
+        """M ∈ R^{d̂×d}: −√3, 0, +√3 with probabilities 1/6, 2/3, 1/6 (eq. randomMatrix)."""
+        return public.__array_namespace__().reshape(_entries(public, dtype), (self.reduced_dim, self.dim))
+
+    def prepare(self, gradient: Array, public: Array) -> Array:
+        """One integer threshold in [t, 2³² − t] per bit (eqs. clip_prs, bitflip)."""
+        xp = gradient.__array_namespace__()
+        bounded = clip_elements(gradient, HUGE)
+        u = clip_elements(self._projected(bounded, public), self.clip)
+        lowest, highest = (xp.asarray(t, dtype=xp.uint32) for t in (self.lowest_threshold, self.highest_threshold))
+        span = xp.astype(highest - lowest, u.dtype)
+        # In float arithmetic 2³² itself can be reached, so stay below before converting; the ends are set exactly.
+        inside = xp.minimum((u / self.clip + 1) / 2 * span, 0.9999999 * span)
+        threshold = lowest + xp.astype(inside, xp.uint32)
+        return xp.where(u >= self.clip, highest, xp.minimum(threshold, highest))
+
+    def _projected(self, bounded: Array, public: Array) -> Array:
+        """M g, without M whole where it would be large (a compiler makes none either)."""
+        xp = bounded.__array_namespace__()
+        if not isinstance(public, np.ndarray):
+            return xp.sum(self.projection(public, bounded.dtype) * bounded, axis=1)
+        return np.stack([np.sum(_entries(words, bounded.dtype) * bounded) for words in public.reshape(-1, self.dim)])
+
+    def draw(self, thresholds: Array, secret: Array) -> Array:
+        """d̂ bits."""
+        return secret < thresholds
+
+    def decode(self, code: Array, public: Array) -> Array:
+        """Mᵀ ũ."""
+        xp = public.__array_namespace__()
+        u = xp.where(code, self.size, -self.size)
+        if not isinstance(public, np.ndarray):
+            return xp.sum(self.projection(public, u.dtype) * u[:, None], axis=0)
+        total = np.zeros(self.dim)
+        for sign, words in zip(u, public.reshape(-1, self.dim), strict=True):
+            total += sign * _entries(words, u.dtype)
+        return total
+
+
+def _entries(words: Array, dtype: object) -> Array:
+    """Entries of M, one for each word."""
+    xp = words.__array_namespace__()
+    sixth = WORD // 6
+    signs = xp.astype(words >= np.uint32(WORD - sixth), dtype) - xp.astype(words < np.uint32(sixth), dtype)
+    return signs * 3**0.5

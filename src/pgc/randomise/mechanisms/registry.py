@@ -1,0 +1,129 @@
+"""The mechanisms by their names, and which of them has the least error at a dimension and an ε."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+from pgc.errors import PgcError, load
+from pgc.randomise.mechanisms.base import Guarantee, Mechanism
+from pgc.randomise.mechanisms.duchi import Duchi
+from pgc.randomise.mechanisms.index_code import IndexCode
+from pgc.randomise.mechanisms.laplace import Laplace
+from pgc.randomise.mechanisms.laplace_readings import CoordinatewiseLaplace, EuclideanLaplace, WideCoordinatewiseLaplace
+from pgc.randomise.mechanisms.lift import NormLift
+from pgc.randomise.mechanisms.none import NoPrivacy
+from pgc.randomise.mechanisms.piecewise import Piecewise
+from pgc.randomise.mechanisms.privunit import PrivUnit
+from pgc.randomise.mechanisms.privunitg import PrivUnitG
+from pgc.randomise.mechanisms.prs import ProjectedRandomSign, paper_reduced_dim
+from pgc.randomise.mechanisms.prs_sign import ProjectedSign, best_reduced_dim
+from pgc.randomise.mechanisms.score_bit import ScoreBit
+from pgc.randomise.mechanisms.sphere import OnSphere
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    kind.name: kind
+    for kind in (
+        NoPrivacy, Laplace, ProjectedRandomSign, ProjectedSign, Piecewise, Duchi, IndexCode, PrivUnitG, PrivUnit,
+        CoordinatewiseLaplace, WideCoordinatewiseLaplace, EuclideanLaplace,
+    )
+}  # fmt: skip
+
+Kind = TypeVar("Kind", bound=type[Mechanism])
+
+
+def register(kind: Kind) -> Kind:
+    """Make a mechanism of one's own known by its name, to `make_mechanism`, `pgc.train` and the rest. A class decorator."""
+    known = MECHANISMS.get(kind.name)
+    if known is not None and (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise PgcError(f"there is a mechanism called '{kind.name}' already; choose another name")
+    MECHANISMS[kind.name] = kind
+    return kind
+
+
+def find_mechanism(name: str) -> type[Mechanism]:
+    """By its name; or, as MODULE:CLASS, from an importable module of one's own."""
+    if ":" in name:
+        found = load(name, "mechanism")
+        if not (isinstance(found, type) and issubclass(found, Mechanism)):
+            raise PgcError(f"'{name}' is not a pgc Mechanism")
+        return found
+    if name not in MECHANISMS:
+        raise PgcError(f"unknown mechanism '{name}'; choose one of: {', '.join(MECHANISMS)}; or MODULE:CLASS of your own")
+    return MECHANISMS[name]
+
+
+def make_mechanism(name: str, *, dim: int, epsilon: float, clip: float, lift: bool = False, **options: Any) -> Mechanism:
+    """The mechanism of that name. At ε = ∞ every mechanism is `none`: clip, no noise.
+
+    `lift` makes one that reports a direction report the norm as well (up to `clip`). Options that only some mechanisms have:
+    `reduced_dim` (prs, prs-sign, piecewise), `unbiased` (prs), `code_size` (index).
+    """
+    kind = find_mechanism(name)
+    if math.isinf(epsilon) and epsilon > 0:
+        kind = NoPrivacy
+    elif lift and not issubclass(kind, OnSphere):
+        raise PgcError(f"the norm lift works with index, privunit, privunitg and duchi, not with {name}")
+    if lift and issubclass(kind, OnSphere):
+        inner = kind.make(dim=dim + 1, epsilon=epsilon, clip=1.0, **options)
+        assert isinstance(inner, OnSphere)
+        return NormLift(dim=dim, epsilon=epsilon, clip=clip, inner=inner)
+    return kind.make(dim=dim, epsilon=epsilon, clip=clip, **options)
+
+
+def fitted(name: str, *, dim: int, epsilon: float, **options: Any) -> Mechanism:
+    """That mechanism with the clip that suits a gradient of norm 1 in a random direction: what `best` compares.
+
+    An L1 norm of √(2d/π), the largest coordinate below √(2·ln(2d)/d), and projections below 3 in size, as they mostly are.
+    """
+    clips = {
+        "laplace": 2 * math.sqrt(2 * dim / math.pi),
+        "piecewise": min(1.0, math.sqrt(2 * math.log(2 * dim) / dim)),
+        "prs": 3.0,
+    }
+    return make_mechanism(name, dim=dim, epsilon=epsilon, clip=clips.get(name, 1.0), unbiased=True, **options)
+
+
+def best(dim: int, epsilon: float, *, most_bytes: int | None = None) -> Mechanism:
+    """The mechanism whose report of a d-dimensional direction has the least expected squared error at an honest ε.
+
+    With `most_bytes`, the best of those whose report is no longer. Mechanisms that state no error are not considered.
+    """
+    candidates = []
+    for name in MECHANISMS:
+        if name == "none" or dim < MECHANISMS[name].smallest_dim:
+            continue
+        made = fitted(name, dim=dim, epsilon=epsilon, code_size=256 if most_bytes == 1 else None)
+        if made.guarantee.honest and math.isfinite(made.error()) and (most_bytes is None or made.report_bytes <= most_bytes):
+            candidates.append(made)
+    if not candidates:
+        raise PgcError(f"no mechanism has reports of at most {most_bytes} bytes; the smallest take 1")
+    return min(candidates, key=lambda mechanism: mechanism.error())
+
+
+__all__ = [
+    "MECHANISMS",
+    "CoordinatewiseLaplace",
+    "Duchi",
+    "EuclideanLaplace",
+    "Guarantee",
+    "IndexCode",
+    "Laplace",
+    "Mechanism",
+    "NoPrivacy",
+    "NormLift",
+    "Piecewise",
+    "PrivUnit",
+    "PrivUnitG",
+    "ProjectedRandomSign",
+    "ProjectedSign",
+    "ScoreBit",
+    "WideCoordinatewiseLaplace",
+    "best",
+    "best_reduced_dim",
+    "find_mechanism",
+    "fitted",
+    "make_mechanism",
+    "paper_reduced_dim",
+    "register",
+]

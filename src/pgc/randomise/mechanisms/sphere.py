@@ -1,0 +1,162 @@
+"""Directions: what the mechanisms on the unit sphere share.
+
+They report g/‖g‖ and forget the norm (see `lift.py` for one that keeps it). Each sends a random V that leans towards
+u = g/‖g‖, of the form V = T·u + (something symmetric and orthogonal to u), and decodes it as V/m with m = E[T]: unbiased.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pgc.errors import require
+from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
+from pgc.randomise.mechanisms.clip import HUGE, clip_elements
+
+TINY = 1e-30
+CELLS = 4096
+LARGEST_EPSILON = 60.0
+"""Beyond this nothing changes any more, and exponentials would overflow."""
+
+
+class Moments(NamedTuple):
+    """What the error of a mechanism on the sphere depends on."""
+
+    mean: float
+    """m = E[T]."""
+    along: float
+    """E[T²]: the second moment along u."""
+    across: float
+    """That along any one direction orthogonal to u."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnSphere(Mechanism):
+    """Reports a direction. `clip` is not used; zero and what is not finite become a uniformly random direction.
+
+    To skip such a report, or to send zero, would tell that the gradient was zero.
+    """
+
+    smallest_dim = 2
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        """ε = ∞ is the mechanism `none`."""
+        super().__post_init__()
+        require_finite_epsilon(self)
+
+    @property
+    @abstractmethod
+    def moments(self) -> Moments:
+        """From which error and scale follow."""
+
+    @property
+    @abstractmethod
+    def how(self) -> str:
+        """In words, what is sent."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε-LDP."""
+        statement = f"One report is {self.epsilon:g}-LDP for the whole gradient: {self.how}."
+        return Guarantee(epsilon=self.epsilon, nominal_epsilon=self.epsilon, statement=statement)
+
+    def error(self, norm: float = 1.0) -> float:
+        """E‖g̃ − u‖² = E‖V‖²/m² − 1 for the direction u, times the square of the norm if that were known."""
+        mean, along, across = self.moments
+        return norm**2 * ((along + (self.dim - 1) * across) / mean**2 - 1)
+
+
+def likelihood_ratio(epsilon: float) -> str:
+    """E^ε, in words."""
+    return f"{math.exp(epsilon):.3g}" if epsilon <= LARGEST_EPSILON else f"e^{epsilon:g}"
+
+
+def scaled(vector: Array) -> Array:
+    """The vector, its largest coordinate ±1; zero if it has no direction (zero, NaN, Inf)."""
+    xp = vector.__array_namespace__()
+    vector = clip_elements(vector, HUGE)
+    largest = xp.max(xp.abs(vector))
+    tiny = xp.asarray(TINY, dtype=vector.dtype)
+    return xp.where(largest > tiny, vector / xp.maximum(largest, tiny), xp.zeros_like(vector))
+
+
+def unit(vector: Array, instead: Array) -> Array:
+    """g/‖g‖; where there is no direction, `instead`."""
+    xp = vector.__array_namespace__()
+    vector = scaled(vector)
+    vector = xp.where(xp.any(vector != 0), vector, instead)
+    return vector / xp.sqrt(xp.sum(vector**2))
+
+
+def standard_normal(words: Array, dtype: object) -> Array:
+    """Normal numbers from an even number of uniform 32-bit words, as many: pairs by Box and Muller (1958)."""
+    xp = words.__array_namespace__()
+    half = words.shape[0] // 2
+    uniform = (xp.astype(words[:half], dtype) + 0.5) * 2.0**-32
+    radius, angle = xp.sqrt(-2 * xp.log(uniform)), xp.astype(words[half:], dtype) * (2 * math.pi * 2.0**-32)
+    return xp.concat([radius * xp.cos(angle), radius * xp.sin(angle)])
+
+
+def normal_words(n: int) -> int:
+    """How many words make n normal numbers."""
+    return n + n % 2
+
+
+def uniform_direction(words: Array, dim: int, dtype: object) -> Array:
+    """Uniform on the unit sphere of R^dim, from `normal_words(dim)` words."""
+    xp = words.__array_namespace__()
+    normal = standard_normal(words, dtype)[:dim]
+    return normal / xp.maximum(xp.sqrt(xp.sum(normal**2)), xp.asarray(TINY, dtype=dtype))
+
+
+def leaning(along: Array, u: Array, words: Array) -> Array:
+    """V on the unit sphere with ⟨V, u⟩ = `along`, uniform otherwise."""
+    xp = u.__array_namespace__()
+    normal = standard_normal(words, u.dtype)[: u.shape[0]]
+    across = normal - xp.sum(normal * u) * u
+    length = xp.maximum(xp.sqrt(xp.sum(across**2)), xp.asarray(TINY, dtype=u.dtype))
+    return along * u + xp.sqrt(xp.maximum(1 - along**2, 0.0)) / length * across
+
+
+def mean_abs_coordinate(dim: int) -> float:
+    """E|U₁| for U uniform on the unit sphere of R^d: Γ(d/2)/(√π·Γ((d+1)/2))."""
+    return math.exp(math.lgamma(dim / 2) - math.lgamma((dim + 1) / 2)) / math.sqrt(math.pi)
+
+
+class Coordinate(NamedTuple):
+    """The law of one coordinate U₁ of a uniform direction, on a grid: density ∝ (1 − t²)^((d−3)/2)."""
+
+    t: np.ndarray  # from high to low
+    survival: np.ndarray  # P(U₁ ≥ t), rising from 0 to 1
+    mass: np.ndarray  # P of each cell between two points
+    middle: np.ndarray  # of each cell
+
+
+@cache
+def coordinate(dim: int) -> Coordinate:
+    """That law for the sphere of R^d, d ≥ 2; cells of equal angle over all that matters (13 deviations)."""
+    first = math.acos(min(1.0, 13 / math.sqrt(dim)))
+    angles = np.linspace(first, math.pi - first, CELLS + 1)
+    t = np.cos(angles)
+    survival = np.asarray(share_of_cap(t, dim))
+    survival[0], survival[-1] = 0.0, 1.0
+    return Coordinate(t, survival, np.diff(survival), np.cos((angles[1:] + angles[:-1]) / 2))
+
+
+def share_of_cap(height: Any, dim: int) -> Any:
+    """P(U₁ ≥ t) = 1 − I_{(1+t)/2}(α, α), α = (d−1)/2, with small numbers kept exact."""
+    return require("scipy.special", "train").betainc((dim - 1) / 2, (dim - 1) / 2, (1 - height) / 2)
+
+
+def quantile(probability: Array, dim: int) -> Array:
+    """The t with P(U₁ ≥ t) = probability, by interpolation between the points of `coordinate`."""
+    xp = probability.__array_namespace__()
+    law = coordinate(dim)
+    points = (xp.asarray(column, dtype=probability.dtype) for column in (law.survival, law.t))
+    return xp.interp(probability, *points)

@@ -1,0 +1,100 @@
+"""What `privunit` and `privunitg` share: with probability p the report comes from the side of u, else from the other."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from pgc.randomise.mechanisms.base import Array
+from pgc.randomise.mechanisms.randomized_response import WORD
+from pgc.randomise.mechanisms.sphere import LARGEST_EPSILON, OnSphere, normal_words, uniform_direction, unit
+
+
+class Side(NamedTuple):
+    """The side ⟨V, u⟩ ≥ γ of a law that knows nothing of u, and how often a report comes from it."""
+
+    gamma: float
+    q: float
+    """Its share of that law."""
+    p: float
+    """P(⟨V, u⟩ ≥ γ) = e^ε·q/(1 − q + e^ε·q): ε is used up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoSides(OnSphere):
+    """Beside a law that knows nothing of u, the density of V is p/q on the side of u and (1−p)/(1−q) off it: a ratio of e^ε."""
+
+    traced = {"inside": np.uint32, "q": np.float32, "size": np.float32}
+
+    @property
+    @abstractmethod
+    def side(self) -> Side:
+        """γ, q and p of the smallest error."""
+
+    @abstractmethod
+    def place(self, probability: Array, u: Array, words: Array) -> Array:
+        """V, with ⟨V, u⟩ at this upper quantile of the law, and the rest of it from `normal_words(dim)` words."""
+
+    @cached_property
+    def inside(self) -> int:
+        """How many of 2³² words choose the side of u: p, rounded down."""
+        return min(WORD - 1, int(self.side.p * WORD))
+
+    @cached_property
+    def q(self) -> float:
+        """The side's share."""
+        return self.side.q
+
+    @cached_property
+    def size(self) -> float:
+        """1/m."""
+        return 1 / self.moments.mean
+
+    @property
+    def secret_words(self) -> int:
+        """Which side, where on it, and the orthogonal part."""
+        return 2 + normal_words(self.dim)
+
+    @property
+    def public_words(self) -> int:
+        """Those of the direction that stands in for one that is missing."""
+        return normal_words(self.dim)
+
+    def prepare(self, gradient: Array, public: Array) -> Array:
+        """U."""
+        return unit(gradient, uniform_direction(public, self.dim, gradient.dtype))
+
+    def draw(self, thresholds: Array, secret: Array) -> Array:
+        """V."""
+        xp = thresholds.__array_namespace__()
+        uniform = (xp.astype(secret[1], thresholds.dtype) + 0.5) * 2.0**-32
+        inside = secret[0] < xp.asarray(self.inside, dtype=xp.uint32)
+        q = xp.asarray(self.q, dtype=thresholds.dtype)
+        return self.place(xp.where(inside, q * uniform, q + (1 - q) * uniform), thresholds, secret[2:])
+
+    def decode(self, code: Array, public: Array) -> Array:
+        """V/m."""
+        return self.size * code
+
+
+def side_of(gamma: float, q: float, epsilon: float) -> Side:
+    """The side beyond γ, whose share is q."""
+    return Side(gamma, q, q / (q + (1 - q) * math.exp(-min(epsilon, LARGEST_EPSILON))))
+
+
+def smallest(error: Callable[[float], float], high: float) -> float:
+    """Where in [0, high] a function with one minimum has it, by golden-section search."""
+    low, ratio = 0.0, (math.sqrt(5) - 1) / 2
+    for _ in range(60):
+        a, b = high - ratio * (high - low), low + ratio * (high - low)
+        if error(a) > error(b):
+            low = a
+        else:
+            high = b
+    return (low + high) / 2

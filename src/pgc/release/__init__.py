@@ -1,1 +1,0 @@
-"""What may leave a device: bits of the operating system, integers, no floating point, no seed."""

@@ -1,0 +1,172 @@
+"""Pictures of runs. Each function returns the bytes of a file."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pgc.runs import metrics
+from pgc.runs.run import Run
+from pgc.config.problem import Problem, build
+from pgc.local_training.worlds.base import CompiledWorld, World
+from pgc.local_training.worlds.registry import world_of
+
+POINTS = 400
+"""Points along a curve: more than the eye or the page can tell apart."""
+SINGLE_TRIALS = 20
+CURVE_TRIALS = 200
+"""A curve shows at most this many trials."""
+COLOURS = ("#1f5fa8", "#c8502c", "#3a8f57", "#7a4fa3", "#b58a1b", "#4f8f9f", "#a03f6b", "#666666")
+
+
+def learning_curve(run: Run) -> bytes:
+    """μ_n over submissions: median and quartiles over trials, single trials thin."""
+    scores = run.scores(CURVE_TRIALS)
+    figure, axes = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    _curve(axes, run, scores, COLOURS[0], label=f"median of {len(scores)} trials" if len(scores) > 1 else "this trial", thin=True)
+    _dress_curve(axes, run)
+    axes.set_title(label_of(run), loc="left", fontsize=11)
+    return _png(figure)
+
+
+def comparison(runs: list[Run], fsts: list[np.ndarray], labels: list[str]) -> bytes:
+    """Several runs: learning curves, and the success ratio over submissions."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
+    most = max(run.config.submissions for run in runs)
+    for i, (run, fst, label) in enumerate(zip(runs, fsts, labels, strict=True)):
+        colour = COLOURS[i % len(COLOURS)]
+        _curve(left, run, run.scores(CURVE_TRIALS), colour, label=label, thin=False)
+        n = np.unique(np.linspace(1, run.config.submissions, POINTS).astype(int))
+        right.step(n, metrics.success_ratio(fst, n), where="post", color=colour, label=label)
+    _dress_curve(left, runs[0])
+    left.set_xlim(0, most)
+    left.set_title("average score μ$_n$", loc="left", fontsize=11)
+    right.set(xlabel="submissions", ylim=(-0.02, 1.02), xlim=(0, most))
+    right.set_title("success ratio", loc="left", fontsize=11)
+    right.grid(alpha=0.25)
+    right.legend(fontsize=8, frameon=False, loc="best")
+    return _png(figure)
+
+
+def score_bars(names: list[str], scores: np.ndarray, trained: list[bool], world: World, title: str) -> bytes:
+    """Mean greedy score for each ψ; ψ outside the training population in a lighter colour."""
+    figure, axes = plt.subplots(figsize=(max(6.0, 0.55 * len(names) + 2), 4.2), layout="constrained")
+    place, means, inside = np.arange(len(names)), scores.mean(axis=0), np.array(trained)
+    for chosen, colour, label in ((inside, COLOURS[0], "trained on"), (~inside, "#b9cde3", "never seen")):
+        if chosen.any():
+            axes.bar(place[chosen], means[chosen], color=colour, label=label)
+    if len(scores) > 1:
+        spread = np.abs(np.quantile(scores, [0.25, 0.75], axis=0) - scores.mean(axis=0))
+        axes.errorbar(range(len(names)), scores.mean(axis=0), spread, fmt="none", ecolor="#333333", lw=1, capsize=2)
+    axes.legend(fontsize=8, loc="best")
+    axes.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
+    axes.set(ylabel="mean greedy score")
+    _dress_scores(axes, world)
+    axes.set_title(title, loc="left", fontsize=11)
+    return _png(figure)
+
+
+def animation(world: CompiledWorld, states: list[Any], caption: str, *, every: int) -> bytes:
+    """One episode as a GIF, in the world's own sketch of its states, showing one state in `every`."""
+    from PIL import Image
+
+    frames = []
+    left, right, bottom, top = world.sketch_box
+    for t in range(0, len(states), every):
+        figure, axes = plt.subplots(figsize=(4.8, 2.7), dpi=80)
+        for xs, ys in world.sketch(states[t]):
+            axes.plot(xs, ys, lw=3, solid_capstyle="round", color=COLOURS[0])
+        axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xticks=[], yticks=[])
+        axes.axhline(0, color="#999999", lw=1, zorder=0)
+        axes.set_title(f"{caption}   step {t}", fontsize=9)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png")
+        plt.close(figure)
+        frames.append(Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE, colors=16))
+    return _gif(frames)
+
+
+def film(pictures: list[np.ndarray], *, every: int) -> bytes:
+    """Pictures (height, width, 3) as a GIF, one in `every` of them, at most 320 wide."""
+    from PIL import Image
+
+    frames = []
+    for picture in pictures[::every]:
+        image = Image.fromarray(picture)
+        image.thumbnail((320, 320))
+        frames.append(image.convert("P", palette=Image.Palette.ADAPTIVE, colors=32))
+    return _gif(frames)
+
+
+def _gif(frames: list[Any]) -> bytes:
+    out = io.BytesIO()
+    frames[0].save(out, format="GIF", save_all=True, append_images=frames[1:], duration=40, loop=0)
+    return out.getvalue()
+
+
+def labels_of(runs: list[Run]) -> list[str]:
+    """In words; with the folder's name where words alone would not tell them apart."""
+    words = [label_of(run) for run in runs]
+    return [word if words.count(word) == 1 else f"{word} ({run.path.name})" for word, run in zip(words, runs, strict=True)]
+
+
+def label_of(run: Run) -> str:
+    """A run in a few words, with the ε that truly holds."""
+    c = run.config
+    return f"{epsilon_in_words(build(c))}, |B| = {c.buffer_size}" + (", zero-gradient control" if c.control else "")
+
+
+def epsilon_in_words(problem: Problem) -> str:
+    """The mechanism and the ε that truly holds."""
+    if problem.epsilon == float("inf"):
+        return "no privacy (ε = ∞)"
+    guarantee = problem.training.mechanism.guarantee
+    return f"{problem.mechanism_name}, ε = {problem.epsilon:g}" + (
+        "" if guarantee.honest else f" (not {problem.config.epsilon:g})"
+    )
+
+
+def _curve(axes: Axes, run: Run, scores: np.ndarray, colour: str, *, label: str, thin: bool) -> None:
+    longest = int(np.max(np.sum(~np.isnan(scores), axis=1)))  # trials may stop early
+    length = longest - metrics.WINDOW + 1
+    if length < 1:
+        return
+    at = np.unique(np.linspace(0, length - 1, POINTS).astype(int))
+    mu = np.array([metrics.average_scores(row)[at] for row in scores])
+    if thin:
+        axes.plot(at + 1, mu[:SINGLE_TRIALS].T, color=colour, lw=0.5, alpha=0.25 if len(mu) > 1 else 0.0)
+    low, middle, high = np.nanquantile(mu, [0.25, 0.5, 0.75], axis=0)
+    axes.fill_between(at + 1, low, high, color=colour, alpha=0.18, lw=0)
+    axes.plot(at + 1, middle, color=colour, lw=1.6, label=label)
+
+
+def _dress_curve(axes: Axes, run: Run) -> None:
+    world = world_of(run.config)
+    _dress_scores(axes, world)
+    axes.set(xlabel="submissions", ylabel=f"average score of {metrics.WINDOW} submissions", xlim=(0, run.config.submissions))
+    axes.grid(alpha=0.25)
+    if axes.get_legend_handles_labels()[0]:  # fewer submissions than μ averages have no curve
+        axes.legend(fontsize=8, frameon=False, loc="best")
+
+
+def _dress_scores(axes: Axes, world: World) -> None:
+    """Θ as a line, if there is one; and the whole range, where it is known: no more than 1 a step, and Θ nearly that."""
+    if np.isfinite(world.score_threshold):
+        axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")
+    if 0.9 * world.max_steps <= world.score_threshold <= world.max_steps:
+        axes.set_ylim(0, world.max_steps * 1.03)
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=130)
+    plt.close(figure)
+    return buffer.getvalue()

@@ -1,0 +1,47 @@
+"""One episode of a world that plays on the host, as pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pgc.config.config import to_yaml
+from pgc.engines.jobs import agents_of
+from pgc.errors import PgcError, in_one_line
+from pgc.config.problem import Problem
+from pgc.local_training.worlds.creator import close
+from pgc.local_training.worlds.host import reset, step
+
+
+def host_film(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[np.ndarray]:
+    """What the environment itself renders of a greedy episode, a picture for each state."""
+    agents = agents_of(to_yaml(problem.config))
+    world, network, actions = agents.world, agents.network, agents.world.actions
+    try:
+        env = world.make(psi, render=True)
+    except PgcError:
+        raise PgcError(f"{world.name} takes no render_mode, and so does not render itself: leave out --gif") from None
+    row, pictures = reset(env, world.observation, world.name, seed), []
+    low, high = np.array(getattr(actions, "low", ())), np.array(getattr(actions, "high", ()))
+    try:
+        for _ in range(world.max_steps):
+            pictures.append(_picture(env, world.name))
+            outputs = network.each(network.stack([theta.astype(float)]), row[None])[0]
+            action = int(outputs.argmax()) if hasattr(actions, "count") else (low + high) / 2 + (high - low) / 2 * outputs
+            row, _, terminated, truncated = step(env, world.observation, world.acting, action, world.name)
+            if terminated or truncated:
+                break
+    finally:
+        close(env)
+    return pictures
+
+
+def _picture(env: Any, name: str) -> np.ndarray:
+    try:
+        picture = np.asarray(env.render(), np.uint8)
+        if picture.ndim != 3:
+            raise ValueError("not a picture")
+    except Exception as error:  # whatever an environment does
+        raise PgcError(f"{name} does not render itself as pictures: leave out --gif ({in_one_line(error)})") from None
+    return picture

@@ -1,0 +1,135 @@
+"""A run on disk: what is in the folder, how it is written so that a kill loses nothing, how it is read back.
+
+config.yaml           everything that decided the run
+checkpoint.safetensors  the whole state; gone once the run is complete
+metrics/part-*.parquet  one row per submission
+policy.safetensors    theta and averaged, one row per trial
+curve.png  privacy.json  summary.json
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pgc.config.config import TrainConfig, from_yaml, to_yaml
+from pgc.engines.simulation import Happened
+from pgc.errors import PgcError
+from pgc.runs.folder import Folder
+
+SCHEMA = pa.schema(
+    [
+        ("trial", pa.int32()),
+        ("n", pa.int32()),
+        ("score", pa.float32()),
+        ("steps", pa.int32()),
+        ("staleness", pa.int32()),
+        ("tick", pa.int32()),
+        ("bit", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Run(Folder):
+    """A run folder. A finished one has a `summary`."""
+
+    config: TrainConfig
+
+    @classmethod
+    def create(cls, path: Path, config: TrainConfig) -> Run:
+        """A new folder, or an empty one."""
+        cls.make(path, "metrics")
+        Folder(path).write("config.yaml", to_yaml(config).encode())
+        return cls(path, config)
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """An existing run folder."""
+        try:
+            text = (path / "config.yaml").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise PgcError(f"{path} is not a run folder of pgc (no config.yaml in it); name one that pgc train made") from None
+        return cls(path, from_yaml(text))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run has ended."""
+        return (self.path / "summary.json").exists()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is anything to continue from.
+
+        A run killed while it compiled has only its config; one killed before its first checkpoint was whole has one part, of rows
+        that no state counts.
+        """
+        state, made = self.path / "checkpoint.safetensors", self.path / "policy.safetensors"
+        return state.exists() or made.exists() or len(list((self.path / "metrics").glob("part-*"))) > 1
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The numbers of a complete run; infinite values are None."""
+        loaded = super().summary
+        if "fst" not in loaded:
+            raise PgcError(f"{self.path / 'summary.json'} is not that of a run; was it made by pgc train?")
+        return loaded
+
+    def policies(self) -> dict[str, np.ndarray]:
+        """`theta` and `averaged`, each (trials, d)."""
+        if self.has_begun and not self.complete:
+            raise PgcError(f"{self.path} is not finished; continue it with: pgc train --resume {self.path}")
+        arrays, _ = self.read_arrays("policy.safetensors")
+        if set(arrays) != {"theta", "averaged"}:
+            raise PgcError(f"{self.path / 'policy.safetensors'} does not hold theta and averaged; was it made by pgc train?")
+        return arrays
+
+    def scores(self, most: int | None = None) -> np.ndarray:
+        """ζ, (trials, submissions), of the first `most` trials; NaN after a trial stopped."""
+        trials = self.config.trials if most is None else min(most, self.config.trials)
+        out = np.full((trials, self.config.submissions), np.nan, np.float32)
+        for part in sorted((self.path / "metrics").glob("part-*.parquet")):
+            table = pq.read_table(part, columns=["trial", "n", "score"], filters=[("trial", "<", trials)])
+            trial, n, score = (table.column(c).to_numpy() for c in ("trial", "n", "score"))
+            out[trial, n - 1] = score
+        return out
+
+    def write_part(self, index: int, happened: Iterable[Happened]) -> None:
+        """The submissions since the last part."""
+        tables = [pa.table(h._asdict(), schema=SCHEMA) for h in happened]
+        buffer = io.BytesIO()
+        pq.write_table(pa.concat_tables([SCHEMA.empty_table(), *tables]), buffer)
+        self.write(f"metrics/part-{index:05d}.parquet", buffer.getvalue())
+
+    def drop_parts_from(self, index: int) -> None:
+        """Forget what was written after the checkpoint."""
+        for part in (self.path / "metrics").glob("part-*.parquet"):
+            if int(part.stem.removeprefix("part-")) >= index:
+                part.unlink()
+
+    def write_checkpoint(self, arrays: dict[str, np.ndarray], progress: dict[str, Any]) -> None:
+        """Replace the checkpoint in one step."""
+        metadata = {"config": fingerprint(self.config), "progress": json.dumps(progress)}
+        self.write_arrays("checkpoint.safetensors", arrays, metadata)
+
+    def read_checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The last checkpoint. Refuses one that is truncated or of another configuration."""
+        arrays, metadata = self.read_arrays("checkpoint.safetensors")
+        if metadata.get("config") != fingerprint(self.config):
+            path = self.path / "checkpoint.safetensors"
+            raise PgcError(f"{path} is of another configuration than config.yaml beside it; restore config.yaml, or start anew")
+        return arrays, json.loads(metadata["progress"])
+
+
+def fingerprint(config: TrainConfig) -> str:
+    """Tells configurations apart."""
+    return hashlib.sha256(to_yaml(config).encode()).hexdigest()

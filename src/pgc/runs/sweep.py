@@ -1,0 +1,277 @@
+"""Many cells at once: each is a config with its trials; those that share a compiled program run side by side.
+
+All cells advance together, so every core is busy until the last blocks, and a sweep stopped at any time continues bit for bit.
+Outcomes do not depend on which cells are in a sweep (on a CPU): trial i of a config is the same alone or beside others.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pgc import __version__
+from pgc.config.config import TrainConfig
+from pgc.engines import simulation
+from pgc.engines.crew import Crew
+from pgc.engines.backend import Hands, advance, simulation_of
+from pgc.engines.simulation import Happened, Simulation, program_of
+from pgc.errors import PgcError
+from pgc.runs import metrics
+from pgc.engines.evaluation import scores_of
+from pgc.runs.folder import Folder
+from pgc.runs.machine import machine
+from pgc.runs.run import fingerprint
+from pgc.config.problem import Problem, build
+from pgc.runs.progress import Progress
+
+POINTS = 300
+"""Points along a learning curve."""
+CHECKPOINT, OUTCOMES = "checkpoint.safetensors", "outcomes.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A config under a name."""
+
+    name: str
+    config: TrainConfig
+    whole: int | None = None
+    """The first so many trials run to the end, and give the curves and the final scores; the others stop once they have
+    succeeded, which their first success time does not notice. None: all of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a cell."""
+
+    fst: np.ndarray  # (trials,), ∞ where there was no success
+    curve: np.ndarray  # (whole, points): μ_n, at `n`
+    n: np.ndarray  # (points,)
+    final: np.ndarray  # (whole,): greedy score of the last θ, mean over every ψ
+    averaged: np.ndarray  # (whole,): of the averaged θ
+    steps: np.ndarray  # (trials,): environment steps played
+    received: np.ndarray  # (trials,): submissions
+
+
+class Batch:
+    """The cells that share one program."""
+
+    def __init__(self, cells: Sequence[Cell], problems: Sequence[Problem]) -> None:
+        self.cells, self.problems = list(cells), list(problems)
+        self.simulation = simulation_of(*problems)
+        trials = [cell.config.trials for cell in cells]
+        self.first = np.cumsum([0, *trials])
+        self.most = np.repeat([cell.config.submissions for cell in cells], trials)
+        self.stops = np.concatenate([np.arange(c.config.trials) >= _whole(c) for c in cells])
+        # On the host a round is a matter of time, and where a trial would stop one of chance.
+        assert isinstance(self.simulation, Simulation) or not self.stops.any()
+        self.simulation.watched = bool(self.stops.any())
+        self.tracker = metrics.SuccessTracker(sum(trials), problems[0].training.world.score_threshold)
+        self.samplers = [metrics.CurveSampler(_whole(c), c.config.submissions, POINTS) for c in cells]
+        self.steps = np.zeros(sum(trials), np.int64)
+        self.received = np.zeros(sum(trials), np.int64)
+        self.rounds = np.zeros(sum(trials), np.int64)
+        self.block_rounds = np.zeros(1, np.int64)
+        self.done = np.zeros(sum(trials), bool)
+
+    def note(self, happened: Happened) -> None:
+        """Take what was delivered in one block."""
+        self.tracker.add_all(happened.trial, happened.score)
+        self.received += np.bincount(happened.trial, minlength=len(self.received))
+        self.steps += np.bincount(happened.trial, happened.steps, minlength=len(self.steps)).astype(np.int64)
+        for i, sampler in enumerate(self.samplers):
+            mine = slice(*np.searchsorted(happened.trial, [self.first[i], self.first[i] + len(sampler.sums)]))
+            sampler.add(happened.trial[mine] - self.first[i], happened.n[mine], happened.score[mine])
+
+    def settle(self) -> None:
+        """After every block has been noted: let go of trials that have shown what they are for."""
+        self.rounds += ~self.done
+        self.block_rounds += -(-np.sum(~self.done) // self.simulation.lanes)
+        succeeded = self.stops & np.isfinite(self.tracker.fst) & ~self.done
+        if succeeded.any():
+            self.simulation.stop(np.flatnonzero(succeeded).tolist())
+        self.done = ~self.simulation.collecting
+
+    def work(self) -> tuple[float, float]:
+        """How much is done and how much there is left, in rounds of a block: long episodes are more work per submission."""
+        left = np.where(self.done, 0.0, self.rounds * (self.most / np.maximum(self.received, 1) - 1))
+        slowest_of_each_block = np.sort(left)[::-1][:: self.simulation.lanes]
+        return float(self.block_rounds[0]), float(slowest_of_each_block.sum())
+
+    def outcomes(self, crew: Crew | None) -> dict[str, Outcome]:
+        """By the names of the cells."""
+        scores = self._greedy_scores(crew)
+        return {
+            cell.name: Outcome(
+                fst=self.tracker.fst[first:last].copy(),
+                curve=self.samplers[i].curve,
+                n=self.samplers[i].n,
+                final=scores["theta"][first : first + _whole(cell)],
+                averaged=scores["average"][first : first + _whole(cell)],
+                steps=self.steps[first:last],
+                received=self.received[first:last],
+            )
+            for i, (cell, first, last) in enumerate(zip(self.cells, self.first, self.first[1:], strict=False))
+        }
+
+    def _greedy_scores(self, crew: Crew | None) -> dict[str, np.ndarray]:
+        """Mean over every ψ of the final and of the averaged θ, for the trials that ran to the end; NaN for the others."""
+        training = self.problems[0].training  # world, policy and population are part of the program
+        made = {}
+        for name in ("theta", "average"):
+            thetas, scores = self.simulation.collected(name), np.full(len(self.stops), np.nan)
+            for setting in {(cell.config.eval_episodes, cell.config.seed) for cell in self.cells}:
+                like = [(cell.config.eval_episodes, cell.config.seed) == setting for cell in self.cells]
+                which = np.repeat(like, np.diff(self.first)) & ~self.stops
+                psis, (episodes, seed) = training.population.grid(), setting
+                found = scores_of(self.problems[0], thetas[which], psis, episodes=episodes, seed=seed, crew=crew)
+                scores[which] = found.mean(axis=1)
+            made[name] = scores
+        return made
+
+    def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The whole state: arrays, and the rest as plain values."""
+        arrays = {f"simulation{name}": leaf for name, leaf in self.simulation.arrays().items()}
+        for i, sampler in enumerate(self.samplers):
+            arrays |= {f"sums{i}": sampler.sums, f"counts{i}": sampler.counts}
+        return arrays | {name: getattr(self, name) for name in COUNTED}, self.tracker.save()
+
+    def load(self, arrays: dict[str, np.ndarray], tracked: dict[str, Any]) -> None:
+        """Put back what `save` gave."""
+        self.simulation.restore({k.removeprefix("simulation"): v for k, v in arrays.items() if k.startswith("simulation")})
+        for i, sampler in enumerate(self.samplers):
+            sampler.sums[:], sampler.counts[:] = arrays[f"sums{i}"], arrays[f"counts{i}"]
+        for name in COUNTED:
+            getattr(self, name)[:] = arrays[name]
+        self.tracker.load(tracked)
+
+
+COUNTED = ("steps", "received", "rounds", "block_rounds", "done")
+
+
+def run(
+    cells: Sequence[Cell],
+    folder: Folder,
+    *,
+    progress: Progress | None = None,
+    stop_asked: Callable[[], bool] = lambda: False,
+    checkpoint_seconds: float = 60.0,
+    hands: Hands | None = None,
+) -> dict[str, Outcome] | None:
+    """Run every cell, or what a checkpoint in the folder leaves to do. None if asked to stop: a checkpoint is there then.
+
+    `hands` say who plays; by default the compiled engine in this process.
+    """
+    if (folder.path / OUTCOMES).exists():
+        (folder.path / CHECKPOINT).unlink(missing_ok=True)
+        return read_outcomes(folder, cells)
+    if progress:
+        progress(0, 1, "compiling")
+    batches = _batches(cells)
+    with (hands or Hands()).crew(*(problem for batch in batches for problem in batch.problems)) as crew:
+        return _run(cells, batches, folder, crew, progress, stop_asked, checkpoint_seconds)
+
+
+def _run(
+    cells: Sequence[Cell],
+    batches: Sequence[Batch],
+    folder: Folder,
+    crew: Crew | None,
+    progress: Progress | None,
+    stop_asked: Callable[[], bool],
+    checkpoint_seconds: float,
+) -> dict[str, Outcome] | None:
+    began = written = time.monotonic()
+    if (folder.path / CHECKPOINT).exists():
+        began -= _restore(folder, cells, batches)
+    while running := [batch for batch in batches if batch.simulation.running]:
+        try:
+            for which, happened in advance([batch.simulation for batch in running], crew):
+                running[which].note(happened)
+        except PgcError as error:
+            _checkpoint(folder, cells, batches, time.monotonic() - began)
+            raise PgcError(f"{error}; what was done is kept in {folder.path}: continue it with --resume") from None
+        for batch in running:
+            batch.settle()
+        if progress:
+            _tell(batches, progress)
+        stopping = stop_asked()
+        if stopping or time.monotonic() - written > checkpoint_seconds:
+            _checkpoint(folder, cells, batches, time.monotonic() - began)
+            written = time.monotonic()
+        if stopping:
+            return None
+    outcomes = {name: outcome for batch in batches for name, outcome in batch.outcomes(crew).items()}
+    outcomes = {cell.name: outcomes[cell.name] for cell in cells}
+    arrays = {f"{name}:{key}": value for name, outcome in outcomes.items() for key, value in vars(outcome).items()}
+    facts = {"seconds": round(time.monotonic() - began, 1), "machine": machine(), "version": __version__}
+    folder.write_arrays(OUTCOMES, arrays, {"cells": _fingerprint(cells), "facts": json.dumps(facts)})
+    (folder.path / CHECKPOINT).unlink(missing_ok=True)
+    return outcomes
+
+
+def read_outcomes(folder: Folder, cells: Sequence[Cell]) -> dict[str, Outcome]:
+    """The outcomes of a sweep that has ended."""
+    arrays, notes = folder.read_arrays(OUTCOMES)
+    _demand_same(notes, cells, folder)
+    keys = Outcome.__dataclass_fields__
+    return {cell.name: Outcome(**{key: arrays[f"{cell.name}:{key}"] for key in keys}) for cell in cells}
+
+
+def facts(folder: Folder) -> dict[str, Any]:
+    """How long the sweep in a folder took, all its sittings together, and on what it ended."""
+    made: dict[str, Any] = json.loads(folder.read_arrays(OUTCOMES)[1]["facts"])
+    return made
+
+
+def _whole(cell: Cell) -> int:
+    return cell.config.trials if cell.whole is None else min(cell.whole, cell.config.trials)
+
+
+def _batches(cells: Sequence[Cell]) -> list[Batch]:
+    groups: dict[Any, list[tuple[Cell, Problem]]] = {}
+    for cell in cells:
+        problem = build(cell.config)
+        groups.setdefault(program_of(problem), []).append((cell, problem))
+    return simulation.on_every_core(lambda group: Batch(*zip(*group, strict=True)), groups.values())
+
+
+def _tell(batches: Sequence[Batch], progress: Progress) -> None:
+    done, left = map(sum, zip(*(batch.work() for batch in batches), strict=True))
+    trials, ended = (sum(len(b.done) for b in batches), sum(int(b.done.sum()) for b in batches))
+    submissions = sum(int(b.received.sum()) for b in batches)
+    progress(done, done + left, f"{ended:,} of {trials:,} trials done  {submissions:,} submissions")
+
+
+def _checkpoint(folder: Folder, cells: Sequence[Cell], batches: Sequence[Batch], seconds: float) -> None:
+    arrays: dict[str, np.ndarray] = {}
+    tracked = []
+    for i, batch in enumerate(batches):
+        some, more = batch.save()
+        arrays |= {f"{i}:{name}": array for name, array in some.items()}
+        tracked.append(more)
+    notes = {"cells": _fingerprint(cells), "seconds": str(seconds), "tracked": json.dumps(tracked)}
+    folder.write_arrays(CHECKPOINT, arrays, notes)
+
+
+def _restore(folder: Folder, cells: Sequence[Cell], batches: Sequence[Batch]) -> float:
+    """Put every batch back, and tell how long it has taken so far."""
+    arrays, notes = folder.read_arrays(CHECKPOINT)
+    _demand_same(notes, cells, folder)
+    for i, (batch, tracked) in enumerate(zip(batches, json.loads(notes["tracked"]), strict=True)):
+        batch.load({k.partition(":")[2]: v for k, v in arrays.items() if k.partition(":")[0] == str(i)}, tracked)
+    return float(notes["seconds"])
+
+
+def _demand_same(notes: dict[str, str], cells: Sequence[Cell], folder: Folder) -> None:
+    if notes.get("cells") != _fingerprint(cells):
+        raise PgcError(f"{folder.path} holds another experiment than this version of pgc would run; start a new one")
+
+
+def _fingerprint(cells: Sequence[Cell]) -> str:
+    return json.dumps([[cell.name, cell.whole, fingerprint(cell.config)] for cell in cells])

@@ -1,0 +1,196 @@
+"""`pgc train`: run the four steps until N submissions are in, leave a folder, survive a kill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pgc.config.config import TrainConfig, configure
+from pgc.engines.crew import Crew
+from pgc.engines.backend import Hands, simulation_of
+from pgc.engines.simulation import Happened
+from pgc.errors import Interrupted, PgcError
+from pgc.runs import figures, metrics
+from pgc.engines.evaluation import scores_of
+from pgc.runs.folder import new_path
+from pgc.runs.run import Run
+from pgc.privacy.statement import privacy_statement
+from pgc.config.problem import Problem, build
+from pgc.runs.progress import Progress, stop_signals
+
+CHECKPOINT_SECONDS = 20.0
+CHECKPOINT_ROWS = 2_000_000
+
+
+def train(
+    config: TrainConfig | None = None,
+    *,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    progress: Progress | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    engine: str = "local",
+    address: str | None = None,
+    processes: int | None = None,
+    **settings: Any,
+) -> Run:
+    """Train, and return the finished run. Give settings by name (the flags of `pgc train`), a config, or a run to `resume`.
+
+    `engine`, `address` and `processes` say who plays: this machine, or a Ray cluster. They change no result.
+
+    >>> run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)        # doctest: +SKIP
+    >>> run.summary["final_success_ratio"]                              # doctest: +SKIP
+    """
+    if resume is not None:
+        if config is not None or settings or out is not None:
+            raise PgcError("resume takes every setting from the run itself; give nothing else")
+        run = Run.open(Path(resume))
+        problem = build(run.config)
+        return run if run.complete else _finish(run, problem, Hands(engine, address, processes), progress, checkpoint_seconds)
+    if config is not None and settings:
+        raise PgcError("give either a config or settings by name, not both")
+    problem = build(config if config is not None else configure(**settings))
+    hands = Hands(engine, address, processes)
+    hands.check(problem)
+    default = new_path(f"{problem.config.mechanism}-eps{problem.config.epsilon:g}")
+    run = Run.create(Path(out) if out is not None else default, problem.config)
+    return _finish(run, problem, hands, progress, checkpoint_seconds)
+
+
+def _finish(run: Run, problem: Problem, hands: Hands, progress: Progress | None, checkpoint_seconds: float) -> Run:
+    with run.locked(), stop_signals() as stop_asked, hands.crew(problem) as crew:
+        return Session(run, problem, crew, progress, stop_asked).finish(checkpoint_seconds)
+
+
+class Session:
+    """One sitting of a run, from its start or its last checkpoint to its end."""
+
+    def __init__(
+        self, run: Run, problem: Problem, crew: Crew | None, progress: Progress | None, stop_asked: Callable[[], bool]
+    ) -> None:
+        self.run, self.problem, self.crew, self.progress, self.stop_asked = run, problem, crew, progress, stop_asked
+        config = problem.config
+        self.simulation = simulation_of(problem)
+        self.tracker = metrics.SuccessTracker(config.trials, problem.training.world.score_threshold)
+        self.received = np.zeros(config.trials, np.int64)
+        self.ones = 0
+        self.env_steps, self.parts, self.seconds = 0, 0, 0.0
+        self.unwritten: list[Happened] = []
+        if run.has_begun:
+            self._restore()
+        else:
+            run.drop_parts_from(0)
+        self.began = time.monotonic() - self.seconds
+
+    def finish(self, checkpoint_seconds: float) -> Run:
+        """Collect until every trial is done, with a checkpoint now and then, and write the results."""
+        written = time.monotonic()
+        while self.simulation.running:
+            try:
+                for happened in self.simulation.advance(self.crew):
+                    self._note(happened)
+            except PgcError as error:  # of an environment, or of a crew that is lost
+                self._checkpoint()
+                raise PgcError(f"{error}; what was done is kept: pgc train --resume {self.run.path}") from None
+            if self.progress:
+                in_all = self.problem.config.submissions * len(self.received)
+                done, words = int(self.received.sum()), figures.epsilon_in_words(self.problem)
+                self.progress(done, in_all, f"{done:,} of {in_all:,} submissions  μ = {self.tracker.recent():.1f}  {words}")
+            if self.stop_asked():
+                self._checkpoint()
+                raise Interrupted(f"stopped; continue with: pgc train --resume {self.run.path}")
+            rows = sum(len(h.n) for h in self.unwritten)
+            if time.monotonic() - written > checkpoint_seconds or rows > CHECKPOINT_ROWS:
+                self._checkpoint()
+                written = time.monotonic()
+        self._checkpoint()
+        self._write_results()
+        return self.run
+
+    def _note(self, happened: Happened) -> None:
+        self.unwritten.append(happened)
+        self.received += np.bincount(happened.trial, minlength=len(self.received))
+        self.env_steps += int(happened.steps.sum(dtype=np.int64))
+        self.ones += int(happened.bit.sum())
+        self.tracker.add_all(happened.trial, happened.score)
+
+    def _checkpoint(self) -> None:
+        """Rows first, then the state that counts them: a kill in between leaves a part that the resume drops."""
+        if self.unwritten:
+            self.run.write_part(self.parts, self.unwritten)
+            self.parts += 1
+            self.unwritten = []
+        self.run.write_checkpoint(
+            self.simulation.arrays(),
+            {
+                "parts": self.parts,
+                "received": self.received.tolist(),
+                "env_steps": self.env_steps,
+                "ones": self.ones,
+                "seconds": time.monotonic() - self.began,
+                "tracker": self.tracker.save(),
+            },
+        )
+
+    def _restore(self) -> None:
+        arrays, progress = self.run.read_checkpoint()
+        self.simulation.restore(arrays)
+        self.parts, self.env_steps, self.ones = progress["parts"], progress["env_steps"], progress["ones"]
+        self.received = np.array(progress["received"], np.int64)
+        self.seconds = progress["seconds"]
+        self.tracker.load(progress["tracker"])
+        self.run.drop_parts_from(self.parts)
+
+    def _write_results(self) -> None:
+        problem, config = self.problem, self.problem.config
+        theta, averaged = self.simulation.collected("theta"), self.simulation.collected("average")
+        self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged})
+        psis = problem.training.population.grid()
+        final, average = (
+            scores_of(problem, t, psis, episodes=config.eval_episodes, seed=config.seed, crew=self.crew).mean(axis=1)
+            for t in (theta, averaged)
+        )
+        self.run.write_json("privacy.json", privacy_statement(problem))
+        self.run.write("curve.png", figures.learning_curve(self.run))
+        seconds = time.monotonic() - self.began
+        self.run.write_json("summary.json", self._summary(final, average, seconds))
+        (self.run.path / "checkpoint.safetensors").unlink(missing_ok=True)
+
+    def _summary(self, final: np.ndarray, average: np.ndarray, seconds: float) -> dict[str, Any]:
+        problem, config = self.problem, self.problem.config
+        threshold = problem.training.world.score_threshold
+        fst = self.tracker.fst
+        summary: dict[str, Any] = {
+            "world": config.world,
+            "mechanism": problem.mechanism_name,
+            "control": config.control,
+            "epsilon": problem.epsilon,
+            "epsilon_gradient": problem.epsilon_gradient,
+            "epsilon_score": problem.epsilon_score,
+            "nominal_epsilon": config.epsilon,
+            "submissions": config.submissions,
+            "trials": config.trials,
+            "seed": config.seed,
+            "threshold": threshold,
+            "fst_median": metrics.median(fst),
+            "success_ratio": float(metrics.success_ratio(fst, config.submissions)[0]),
+            "auc": metrics.auc(fst, config.submissions),
+            "final_score_mean": float(final.mean()),
+            "final_success_ratio": float(np.mean(final >= threshold)),
+            "averaged_score_mean": float(average.mean()),
+            "averaged_success_ratio": float(np.mean(average >= threshold)),
+            "received": int(self.received.sum()),
+            "stopped_trials": int(np.sum(self.received < config.submissions)),
+            "unused_reports": int(self.simulation.collected("buffer_count").sum()),
+            "discarded_reports": int(self.simulation.collected("discarded").sum()),
+            "success_rate_estimate": None,
+            "env_steps": self.env_steps,
+            "seconds": round(seconds, 3),
+        }
+        if score_bit := problem.training.score_bit:
+            summary["success_rate_estimate"] = float(score_bit.success_rate(self.ones, self.received.sum()))
+        return {**summary, "fst": fst.tolist()}

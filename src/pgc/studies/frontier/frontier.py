@@ -1,0 +1,117 @@
+"""`pgc frontier`: run mechanisms × ε with controls, leave a folder with a report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pgc.config.problem import build
+from pgc.engines.backend import Hands
+from pgc.errors import Interrupted, PgcError
+from pgc.local_training.worlds.registry import make_world
+from pgc.privacy.statement import privacy_statement
+from pgc.runs import sweep
+from pgc.runs.folder import Folder, new_path
+from pgc.runs.progress import Progress, stop_signals
+from pgc.studies.frontier import pictures, table
+from pgc.studies.frontier.plan import Size, cells
+from pgc.studies.pages import read_settings, write_report
+
+TEMPLATE = Path(__file__).parent / "templates" / "frontier.html.jinja"
+TRIALS, SUBMISSIONS = 20, 2000
+QUICK_TRIALS, QUICK_SUBMISSIONS = 4, 200
+
+
+def frontier(
+    *,
+    trials: int | None = None,
+    submissions: int | None = None,
+    world: str = "cartpole",
+    seed: int = 0,
+    quick: bool = False,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
+) -> Folder:
+    """Compare mechanisms over ε in one world, and return the folder with the report in it."""
+    if resume is not None:
+        if (trials, submissions, world, seed, quick, out) != (None, None, "cartpole", 0, False, None):
+            raise PgcError("resume takes every setting from the folder itself; give nothing else")
+        folder, size = Folder(Path(resume)), read_settings(Path(resume), Size, "pgc frontier")
+    else:
+        size = Size(
+            trials=(QUICK_TRIALS if quick else TRIALS) if trials is None else trials,
+            submissions=(QUICK_SUBMISSIONS if quick else SUBMISSIONS) if submissions is None else submissions,
+            seed=seed,
+            world=world,
+            quick=quick,
+        )
+        folder = Folder(Path(out) if out is not None else new_path("frontier"))
+    if size.trials < 2:
+        raise PgcError(f"trials must be at least 2 to compare, not {size.trials}")
+    planned = cells(size)  # refuses what cannot be run before anything is made
+    problems = {cell.name: build(cell.config) for cell in planned}
+    if resume is None:
+        folder.make(folder.path, "figures")
+        folder.write("config.yaml", yaml.safe_dump(asdict(size), sort_keys=False).encode())
+    with folder.locked(), stop_signals() as stop_asked:
+        outcomes = sweep.run(planned, folder, progress=progress, stop_asked=stop_asked, hands=Hands(engine, address))
+        if outcomes is None:
+            raise Interrupted(f"stopped; continue with: pgc frontier --resume {folder.path}")
+        _write(folder, size, table.rows(size, {cell.name: cell for cell in planned}, outcomes))
+        statements = {name: privacy_statement(problem) for name, problem in problems.items() if not problem.config.control}
+        folder.write_json("privacy.json", {"cells": statements})
+    return folder
+
+
+def _write(folder: Folder, size: Size, rows: list[dict[str, Any]]) -> None:
+    note = f"{size.world}, {size.trials} trials a cell, {size.submissions:,} reports, seed {size.seed}"
+    note = f"QUICK LOOK: {note}" if size.quick else note
+    figures = {
+        "score": pictures.by_epsilon(rows, "averaged_score", "mean score of the averaged policy over all ψ", note),
+        "fst": pictures.by_epsilon(rows, "fst_median", "reports until first success (median)", note, top=size.submissions),
+    }
+    summary = {
+        "command": _command(size),
+        **asdict(size),
+        "threshold": make_world(size.world).score_threshold,
+        "note": note,
+        **sweep.facts(folder),
+        "best": {
+            f"{epsilon:g}": "none" if math.isinf(epsilon) else table.best(rows, epsilon)["way"] for epsilon in size.epsilons
+        },
+        "cells": rows,
+        "meaning": _meaning(size, rows),
+    }
+    write_report(folder, TEMPLATE, summary, figures, {"inf": math.inf})
+
+
+def _meaning(size: Size, rows: list[dict[str, Any]]) -> str:
+    """In a sentence for each ε, what to choose and what it costs."""
+    lines = []
+    for epsilon in size.epsilons:
+        row = table.best(rows, epsilon)
+        fst = "no success" if math.isinf(row["fst_median"]) else f"first success after {row['fst_median']:.0f} reports"
+        seen = (
+            f"{fst}, averaged policy good in {row['averaged_good']:.0%} of trials "
+            f"(control {row['control']['averaged_good']:.0%}), {row['bytes_per_report']} byte(s) a report."
+        )
+        if math.isinf(epsilon):
+            lines.append(f"Without privacy: {seen}")
+            continue
+        others = [f"{other['title']} ({other['bytes_per_report']})" for other in table.as_good(rows, epsilon)]
+        alike = f" Not shown to be worse (bytes): {'; '.join(others)}." if others else ""
+        lines.append(f"ε = {epsilon:g}: {row['title']}: {seen}{alike}")
+    return "\n".join(lines)
+
+
+def _command(size: Size) -> str:
+    words = ["pgc frontier", "--quick" * size.quick, f"--world {size.world}" * (size.world != "cartpole")]
+    words += [f"--trials {size.trials}", f"--submissions {size.submissions}", f"--seed {size.seed}"]
+    return " ".join(filter(None, words))

@@ -1,0 +1,81 @@
+"""Which cells a frontier runs: every way to report, at every ε, with its zero-gradient control."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgc.config.config import configure
+from pgc.runs.sweep import Cell
+
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """One way to report: a mechanism, and where."""
+
+    key: str
+    title: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the whole gradient is reported, not its coordinates in a public subspace."""
+        return self.settings.get("subspace") == "full"
+
+
+MECHANISMS = {
+    "index": "index", "privunit": "PrivUnit2", "privunitg": "PrivUnitG", "duchi": "Duchi", "prs-sign": "PRS, sign limit",
+    "piecewise": "piecewise", "laplace": "Laplace",
+}  # fmt: skip
+"""The first is the default."""
+WAYS = tuple(Way(key=name, title=title, settings={"mechanism": name}) for name, title in MECHANISMS.items()) + tuple(
+    Way(key=f"{name}-whole", title=f"{MECHANISMS[name]}, whole gradient", settings={"mechanism": name, "subspace": "full"})
+    for name in ("index", "prs-sign", "laplace")
+)
+QUICK_WAYS = tuple(way for way in WAYS if way.key in ("index", "laplace", "index-whole"))
+QUICK_EPSILONS = (0.25, 1.0, 5.0, math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How much is run."""
+
+    trials: int
+    submissions: int
+    seed: int
+    world: str
+    quick: bool
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """What is compared."""
+        return QUICK_WAYS if self.quick else WAYS
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """At which budgets."""
+        return QUICK_EPSILONS if self.quick else EPSILONS
+
+
+def cell_name(way: Way, epsilon: float, control: bool) -> str:
+    """Without privacy, mechanisms that report in the same place are one."""
+    key = ("none-whole" if way.whole else "none") if epsilon == math.inf else way.key
+    return f"{key}/{epsilon:g}" + ("-control" if control else "")
+
+
+def cells(size: Size) -> list[Cell]:
+    """Every cell once."""
+    made: dict[str, Cell] = {}
+    for way in size.ways:
+        for epsilon in size.epsilons:
+            for control in (False, True):
+                config = configure(
+                    **way.settings, epsilon=epsilon, control=control, world=size.world, trials=size.trials,
+                    submissions=size.submissions, seed=size.seed, eval_episodes=20 if size.quick else 100,
+                )  # fmt: skip
+                name = cell_name(way, epsilon, control)
+                made.setdefault(name, Cell(name=name, config=config))
+    return list(made.values())

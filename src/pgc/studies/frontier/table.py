@@ -1,0 +1,82 @@
+"""What became of each cell, beside its control."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pgc.config.problem import build
+from pgc.errors import require
+from pgc.runs.sweep import Cell, Outcome
+from pgc.studies import statistics
+from pgc.studies.frontier.plan import Size, Way, cell_name
+
+LOWER = 0.05
+"""One-sided p, over the number of comparisons, below which a way is called worse than the best."""
+
+
+def rows(size: Size, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
+    """One for each way and ε."""
+    return [_row(way, epsilon, cells, outcomes) for way in size.ways for epsilon in size.epsilons]
+
+
+def _row(way: Way, epsilon: float, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    name = cell_name(way, epsilon, False)
+    problem = build(cells[name].config)
+    mine, control = outcomes[name], outcomes[cell_name(way, epsilon, True)]
+    mechanism, threshold = problem.training.mechanism, problem.training.world.score_threshold
+    received = float(mine.received.mean())
+    better = require("scipy.stats", "train").mannwhitneyu(mine.averaged, control.averaged, alternative="greater").pvalue
+    return {
+        "way": way.key,
+        "title": way.title if math.isfinite(epsilon) else "no privacy" + ", whole gradient" * way.whole,
+        "epsilon": epsilon,
+        "dimension": mechanism.dim,
+        "error": mechanism.error() if math.isfinite(epsilon) else 0.0,
+        **_seen(mine, threshold),
+        "control": _seen(control, threshold),
+        "p_value": float(better),
+        "reports": received,
+        "env_steps": float(mine.steps.mean()),
+        "bytes_per_report": mechanism.report_bytes,
+        "bytes": received * mechanism.report_bytes,
+    }
+
+
+def _seen(outcome: Outcome, threshold: float) -> dict[str, Any]:
+    good = int(np.sum(outcome.averaged >= threshold))
+    trials = len(outcome.averaged)
+    return {
+        "trials": trials,
+        "fst_median": float(statistics.median(outcome.fst)),
+        "fst_quartiles": [float(np.sort(outcome.fst)[int(q * (trials - 1))]) for q in (0.25, 0.75)],
+        "success_ratio": float(np.mean(np.isfinite(outcome.fst))),
+        "final_score": float(outcome.final.mean()),
+        "final_good": float(np.mean(outcome.final >= threshold)),
+        "averaged_score": float(outcome.averaged.mean()),
+        "averaged_good": good / trials,
+        "averaged_good_interval": [float(end) for end in statistics.wilson(good, trials)],
+        "fst": outcome.fst.tolist(),
+        "averaged": [round(float(score), 2) for score in outcome.averaged],
+    }
+
+
+def best(table: list[dict[str, Any]], epsilon: float) -> dict[str, Any]:
+    """The row to choose at this ε: the most good averaged policies, then the highest mean score, then the earliest success."""
+    return max(
+        (row for row in table if row["epsilon"] == epsilon),
+        key=lambda row: (row["averaged_good"], round(row["averaged_score"], 1), -row["fst_median"], -row["bytes_per_report"]),
+    )
+
+
+def as_good(table: list[dict[str, Any]], epsilon: float) -> list[dict[str, Any]]:
+    """The other rows of this ε whose averaged scores these trials do not show to be lower than those of the best one."""
+    mannwhitneyu = require("scipy.stats", "train").mannwhitneyu
+    first = best(table, epsilon)
+    others = [row for row in table if row["epsilon"] == epsilon and row["way"] != first["way"]]
+    return [
+        r for r in others if mannwhitneyu(first["averaged"], r["averaged"], alternative="greater").pvalue >= LOWER / len(others)
+    ]

@@ -1,0 +1,65 @@
+"""The paper's task at the paper's ε with what `pgc train` does by default: a column beside the readings of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pgc.config.config import configure
+from pgc.runs.sweep import Cell, Outcome
+from pgc.studies import statistics
+from pgc.studies.reproduction import paper
+from pgc.studies.reproduction.plan import Size
+from pgc.studies.reproduction.tables import score
+
+EPSILONS = (*paper.EPSILONS, paper.INFINITY)
+MOST_REPORTS = 4000
+"""It needs no more: an agent plays ten episodes for a report, and a report is worth that much more."""
+
+
+def cells(size: Size) -> list[Cell]:
+    """Each ε, and its control."""
+    reports = min(MOST_REPORTS, max(100, size.submissions // 20))
+    run = {"trials": size.trials, "submissions": reports, "seed": size.seed}
+    return [
+        Cell(name=_name(epsilon, control), config=configure(epsilon=epsilon, control=control, **run), whole=size.whole)
+        for epsilon in EPSILONS
+        for control in (False, True)
+    ]
+
+
+def rows(outcomes: Mapping[str, Outcome], submissions: int) -> list[dict[str, Any]]:
+    """One for each ε. A trial without success by its last report counts as without success by the paper's."""
+    return [_row(epsilon, outcomes[_name(epsilon, False)], outcomes[_name(epsilon, True)], submissions) for epsilon in EPSILONS]
+
+
+def _row(epsilon: float, ours: Outcome, control: Outcome, submissions: int) -> dict[str, Any]:
+    k, c = (statistics.successes(outcome.fst, submissions) for outcome in (ours, control))
+    n = len(ours.fst)
+    area = statistics.auc(submissions)
+    return {
+        "epsilon": epsilon,
+        "reports": int(ours.received.max()),
+        "success_ratio": {
+            "ours": k / n,
+            "interval": statistics.wilson(k, n),
+            "control": c / n,
+            "control_interval": statistics.wilson(c, n),
+        },
+        "fst_median": {
+            "ours": float(statistics.median(ours.fst)),
+            "interval": statistics.bootstrap(statistics.median, ours.fst),
+            "control": float(statistics.median(control.fst)),
+            "p_control": statistics.smaller(ours.fst, control.fst),
+        },
+        "auc": {"ours": float(area(ours.fst)), "control": float(area(control.fst))},
+        "final_score": score(ours.final, control.final),
+        "averaged_score": score(ours.averaged, control.averaged),
+        "env_steps_per_submission": float(ours.steps.sum() / ours.received.sum()),
+        "fst": ours.fst.tolist(),
+        "control_fst": control.fst.tolist(),
+    }
+
+
+def _name(epsilon: float, control: bool) -> str:
+    return f"default/{epsilon:g}" + ("-control" if control else "")

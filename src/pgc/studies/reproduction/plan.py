@@ -1,0 +1,100 @@
+"""Which cells a reproduction runs, and where to find the outcome of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pgc.randomise.mechanisms.prs import paper_reduced_dim
+from pgc.runs.sweep import Cell, Outcome
+from pgc.studies.reproduction import paper
+from pgc.studies.reproduction.readings import AS_PRINTED, CLOSEST, END_REWARD, OTHERS, SIZES, VARIATIONS, Reading, control_of
+
+COLUMNS = (AS_PRINTED, END_REWARD, CLOSEST)
+"""The readings that stand beside the paper."""
+TITLES = {reading.key: reading.title for reading in COLUMNS}
+FIGURE_2 = (("laplace", 1), ("laplace", 100), ("prs", 1), ("prs", 100))
+"""(mechanism, |B|) of the panels, at ε = 1."""
+CHOOSING = 1000
+"""Readings are compared on two sets of trials: those of seed + this one choose, those of the seed itself are reported."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How much is run."""
+
+    trials: int
+    submissions: int
+    seed: int
+    whole: int
+    """Trials of each cell that run to the end and give the curves and the final scores."""
+
+
+def cell_name(reading: Reading, mechanism: str, epsilon: float, *, control: bool = False, buffer_size: int | None = None) -> str:
+    """PRS without a gradient sends fair coins whatever ε is, so its controls depend on d̂ alone and are shared."""
+    reading = control_of(reading) if control else reading
+    if mechanism == "none":
+        what = "none"
+    elif mechanism == "prs" and control:
+        what = f"prs-d{paper_reduced_dim(epsilon, paper.DIM)}"
+    else:
+        what = f"{mechanism}-{epsilon:g}"
+    if buffer_size not in (None, SIZES[mechanism]):
+        what += f"-B{buffer_size}"
+    return f"{reading.key}/{what}" + ("-control" if control else "")
+
+
+def main_cells(size: Size) -> list[Cell]:
+    """Tables 1 to 3 and Figures 2 and 3, for every column, each with its zero-gradient control."""
+    cells: dict[str, Cell] = {}
+    for reading in COLUMNS:
+        wanted: list[dict[str, Any]] = [
+            {"mechanism": m, "epsilon": e, "control": control} for m, e in paper.CELLS for control in (False, True)
+        ]
+        wanted += [{"mechanism": m, "epsilon": 1.0, "buffer_size": b} for m, b in FIGURE_2]
+        for what in wanted:
+            name = cell_name(reading, **what)
+            run = control_of(reading) if what.get("control") else reading
+            cells.setdefault(name, _cell(name, run, size, size.seed, **what))
+    return list(cells.values())
+
+
+def reading_cells(size: Size) -> list[Cell]:
+    """The closest reading, its variations in one choice, and the other readings, on the choosing and on the reporting trials."""
+    cells = []
+    for seed, which in ((size.seed + CHOOSING, "choose"), (size.seed, "report")):
+        jobs = [(CLOSEST, ("laplace", "prs", "none")), *((v.reading, v.touches) for v in (*VARIATIONS, *OTHERS))]
+        for reading, touches in jobs:
+            for mechanism, epsilon in paper.CELLS:
+                if mechanism in touches:
+                    name = f"{which}/{cell_name(reading, mechanism, epsilon)}"
+                    cells.append(_cell(name, reading, size, seed, mechanism=mechanism, epsilon=epsilon))
+    return cells
+
+
+def _cell(name: str, reading: Reading, size: Size, seed: int, **what: Any) -> Cell:
+    run = {"trials": size.trials, "submissions": size.submissions, "seed": seed}
+    return Cell(name=name, config=reading.config(what.pop("mechanism"), what.pop("epsilon"), **what, **run), whole=size.whole)
+
+
+@dataclass(frozen=True)
+class Column:
+    """The outcomes of one reading."""
+
+    reading: Reading
+    outcomes: Mapping[str, Outcome]
+    submissions: int
+    set: str = ""
+    """Which set of trials, where there are several."""
+
+    def __call__(self, mechanism: str, epsilon: float, *, control: bool = False, buffer_size: int | None = None) -> Outcome:
+        """One cell."""
+        name = cell_name(self.reading, mechanism, epsilon, control=control, buffer_size=buffer_size)
+        return self.outcomes[self.set + name]
+
+    def fst(self, mechanism: str, epsilon: float, *, control: bool = False) -> np.ndarray:
+        """First success times of a cell of the tables."""
+        return self(mechanism, epsilon, control=control).fst

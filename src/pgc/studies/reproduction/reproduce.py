@@ -1,0 +1,193 @@
+"""`pgc reproduce`: run the cells, compare them with the paper, leave a folder with a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pgc.config.problem import build
+from pgc.engines.backend import Hands
+from pgc.errors import Interrupted, PgcError
+from pgc.privacy.statement import privacy_statement
+from pgc.runs import sweep
+from pgc.runs.folder import Folder, new_path
+from pgc.runs.progress import Progress, stop_signals
+from pgc.runs.sweep import Cell, Outcome
+from pgc.studies.pages import Files, read_settings, write_report
+from pgc.studies.reproduction import beyond, choices, claims, meaning, paper, pictures, tables
+from pgc.studies.reproduction.claims import WORDS
+from pgc.studies.reproduction.plan import CHOOSING, COLUMNS, Column, Size, main_cells, reading_cells
+from pgc.studies.reproduction.readings import CHOICES, describe
+
+TEMPLATES = Path(__file__).parent / "templates"
+QUICK_TRIALS, QUICK_SUBMISSIONS = 6, 2000
+READING_TRIALS = 10
+"""Of each of the two sets of trials on which readings are compared."""
+FIGURE_TRIALS = 20
+"""Trials of each cell, at most, that run to the end for the curves and the final scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that decides a reproduction."""
+
+    trials: int
+    submissions: int
+    seed: int
+    readings: bool
+    quick: bool
+
+    @property
+    def size(self) -> Size:
+        """What is run of each cell. Readings are judged by success alone, so that their trials stop there."""
+        whole = 0 if self.readings else min(self.trials, FIGURE_TRIALS)
+        return Size(trials=self.trials, submissions=self.submissions, seed=self.seed, whole=whole)
+
+    @property
+    def command(self) -> str:
+        """What a user types to get the same again."""
+        words = ["pgc reproduce", "--readings" * self.readings, "--quick" * self.quick, f"--trials {self.trials}"]
+        words += [f"--submissions {self.submissions}" * (self.submissions != paper.SUBMISSIONS), f"--seed {self.seed}"]
+        return " ".join(filter(None, words))
+
+    @property
+    def note(self) -> str:
+        """What is written on every figure."""
+        ran = f"{self.trials} trials a cell, {self.submissions:,} submissions, seed {self.seed}"
+        usual = READING_TRIALS if self.readings else paper.TRIALS
+        if self.submissions >= paper.SUBMISSIONS and self.trials >= usual:
+            return ran
+        return f"QUICK LOOK, not the paper's {paper.TRIALS} trials of {paper.SUBMISSIONS:,} submissions: {ran}"
+
+
+def reproduce(
+    *,
+    trials: int | None = None,
+    submissions: int | None = None,
+    seed: int = 0,
+    quick: bool = False,
+    readings: bool = False,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
+) -> Folder:
+    """Run the paper's evaluation (or, with `readings`, its open choices) and return the folder with the report in it."""
+    if resume is not None:
+        if (trials, submissions, seed, quick, readings, out) != (None, None, 0, False, False, None):
+            raise PgcError("resume takes every setting from the folder itself; give nothing else")
+        folder, settings = Folder(Path(resume)), read_settings(Path(resume), Settings, "pgc reproduce")
+    else:
+        usual_trials = READING_TRIALS if readings else QUICK_TRIALS if quick else paper.TRIALS
+        usual_submissions = QUICK_SUBMISSIONS if quick else paper.SUBMISSIONS
+        settings = Settings(
+            trials=usual_trials if trials is None else trials,
+            submissions=usual_submissions if submissions is None else submissions,
+            seed=seed,
+            readings=readings,
+            quick=quick,
+        )
+        folder = Folder(Path(out) if out is not None else new_path("readings" if readings else "reproduce"))
+    cells = _cells(settings)  # refuses what cannot be run before anything is made
+    if resume is None:
+        folder.make(folder.path, "figures")
+        folder.write("config.yaml", yaml.safe_dump(asdict(settings), sort_keys=False).encode())
+    with folder.locked(), stop_signals() as stop_asked:
+        outcomes = sweep.run(cells, folder, progress=progress, stop_asked=stop_asked, hands=Hands(engine, address))
+        if outcomes is None:
+            raise Interrupted(f"stopped; continue with: pgc reproduce --resume {folder.path}")
+        if settings.readings:
+            _write_readings(folder, settings, outcomes)
+        else:
+            _write_main(folder, settings, outcomes)
+        statements = {c.name: privacy_statement(build(c.config)) for c in cells if not c.config.control}
+        folder.write_json("privacy.json", {"cells": statements})
+    return folder
+
+
+def _cells(settings: Settings) -> list[Cell]:
+    if settings.trials < 2:
+        raise PgcError(f"trials must be at least 2 to speak of intervals, not {settings.trials}")
+    if settings.submissions < 100:
+        raise PgcError(f"submissions must be at least 100, not {settings.submissions}")
+    if not 0 <= settings.seed < 2**32 - CHOOSING:
+        raise PgcError(f"seed must be between 0 and {2**32 - CHOOSING - 1}, not {settings.seed}")
+    size = settings.size
+    cells = reading_cells(size) if settings.readings else [*main_cells(size), *beyond.cells(size)]
+    for cell in cells:
+        build(cell.config)
+    return cells
+
+
+def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome]) -> None:
+    columns = [Column(reading, outcomes, settings.submissions) for reading in COLUMNS]
+    rows = [tables.cell(column, mechanism, epsilon) for column in columns for mechanism, epsilon in paper.CELLS]
+    ahead, note = beyond.rows(outcomes, settings.submissions), settings.note
+    figures = {
+        "success": pictures.by_epsilon(rows, "success_ratio", "success ratio", note, top=1.0),
+        "fst": pictures.by_epsilon(
+            rows, "fst_median", "median first success time", note, top=settings.submissions, log=True, ahead=ahead
+        ),
+        "auc": pictures.by_epsilon(rows, "relative_auc", "relative AUC", note, top=1.5),
+    }
+    for column in columns:
+        figures[f"figure2-{column.reading.key}"] = pictures.learning_curves(column, note)
+        figures[f"figure3-{column.reading.key}"] = pictures.success_curves(column, note)
+    summary = {
+        **_facts(folder, settings),
+        "verdict": {column.reading.key: meaning.verdict(rows, column.reading.key) for column in columns},
+        "cells": rows,
+        "default": ahead,
+        "claims": claims.verdicts(columns),
+        "meaning": {
+            "default": meaning.default(ahead),
+            "success": meaning.success(rows),
+            "fst": meaning.first_success(rows),
+            "auc": meaning.area(rows),
+            **{f"figure2-{column.reading.key}": meaning.curves(column) for column in columns},
+            **{f"figure3-{column.reading.key}": meaning.ratios(column) for column in columns},
+        },
+    }
+    _finish(folder, "report.html.jinja", summary, figures)
+
+
+def _write_readings(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome]) -> None:
+    table = choices.rows(outcomes, settings.submissions)
+    chosen = choices.nearest(table)
+    summary = {
+        **_facts(folder, settings),
+        "chosen": chosen["key"],
+        "readings": table,
+        "meaning": {"readings": meaning.choices(table, chosen)},
+    }
+    _finish(folder, "readings.html.jinja", summary, {"readings": pictures.choices(table, settings.note)})
+
+
+def _finish(folder: Folder, template: str, summary: dict[str, Any], figures: Mapping[str, Files]) -> None:
+    by = {(c["reading"], c["mechanism"], c["epsilon"]): c for c in summary.get("cells", [])}
+    known = {
+        "by": by,
+        "ahead": {row["epsilon"]: row for row in summary.get("default", [])},
+        "paper": paper,
+        "words": WORDS,
+        "columns": COLUMNS,
+        "choices": CHOICES,
+        "describe": describe,
+    }
+    write_report(folder, TEMPLATES / template, summary, figures, known)
+
+
+def _facts(folder: Folder, settings: Settings) -> dict[str, Any]:
+    """What was run, on what, and how long it took."""
+    return {
+        "command": settings.command,
+        **asdict(settings),
+        "figure_trials": settings.size.whole,
+        "note": settings.note,
+        **sweep.facts(folder),
+    }

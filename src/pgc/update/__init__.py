@@ -1,0 +1,1 @@
+"""Step 4: the aggregator buffers decoded reports and moves θ."""

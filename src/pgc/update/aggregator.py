@@ -1,0 +1,158 @@
+"""Steps 1 and 4: offers and the update rule.
+
+All of this is post-processing of ε-LDP reports, so it costs no privacy: the buffer, the optimiser, averaging, the cap on the
+policy's outputs, the subspace of the next offers and the repeated use of a report.
+
+A partial buffer at the end of a run is *not* applied: the paper updates only when |B| reports are there. Its reports are
+counted as received and as unused.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from pgc.deliver.subspace import Subspace
+from pgc.local_training.definition import Offer
+from pgc.numerics.tracing import trace_fields
+from pgc.update.cap import OutputCap
+
+
+class AggregatorState(NamedTuple):
+    """All that the aggregator knows."""
+
+    theta: jax.Array  # θ (d,)
+    basis: jax.Array | None  # W (d, k), made from this θ
+    version: jax.Array  # how many updates made θ
+    received: jax.Array  # n: reports received, stale ones included
+    buffer: jax.Array  # Σ g̃ over B (d,); or, to trim, each g̃ in it (held, d)
+    buffer_count: jax.Array  # |B| so far
+    optimizer: optax.OptState
+    average: jax.Array  # mean of θ over the reports of the averaged part of the run (d,)
+    averaged: jax.Array  # over how many
+    discarded: jax.Array  # reports too stale to use
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregator:
+    """The update rule. Pure: states in, states out; one trial, batched by `vmap`."""
+
+    optimizer: optax.GradientTransformation
+    """Receives the mean of the buffer as the gradient, and is made for a step size of 1; the paper's is plain descent."""
+    learning_rate: float | jax.Array
+    """η: θ ← θ − η·mean (eq. update_param)."""
+    buffer_size: int | jax.Array
+    """|B|: θ moves once this many reports are in."""
+    uses_per_report: int = 1
+    """How many update steps are made from each full buffer before it is cleared."""
+    max_staleness: int | None = None
+    """A report computed from a θ that is more than this many versions old is dropped. None keeps all (the paper)."""
+    average_from: int | jax.Array = 0
+    """θ is averaged over the reports after this many; until then the average is θ itself."""
+    trim: float = 0.0
+    """Share of the buffer that is left out at each end, coordinate by coordinate, before the mean; 0: nothing is (the paper)."""
+    held: int = 0
+    """|B| where reports are trimmed, since they must be kept one by one; else 0."""
+    report_norm: float = math.inf
+    """A report longer than this is shortened to it; inf: none is (the paper)."""
+    subspace: Subspace | None = None
+    """Where agents report; None: the whole gradient (the paper)."""
+    cap: OutputCap | None = None
+    """Keeps the policy from becoming certain; None: nothing does (the paper)."""
+
+    def start(self, theta: jax.Array) -> AggregatorState:
+        """Version 0."""
+        zero = jnp.zeros((), jnp.int32)
+        return AggregatorState(
+            theta=theta,
+            basis=self._basis(theta),
+            version=zero,
+            received=zero,
+            buffer=jnp.zeros((self.held, *theta.shape)) if self.trims else jnp.zeros_like(theta),
+            buffer_count=zero,
+            optimizer=self.optimizer.init(theta),
+            average=theta,
+            averaged=zero,
+            discarded=zero,
+        )
+
+    def offer(self, state: AggregatorState) -> Offer:
+        """Step 1: what the next agent is handed."""
+        return Offer(state.theta, state.basis)
+
+    def accept(self, state: AggregatorState, report: jax.Array, version: jax.Array) -> AggregatorState:
+        """Step 4: take one decoded report g̃ that was computed from θ of `version`."""
+        state = self.take(state, report, version)
+        return self.average(jax.lax.cond(self.full(state), self.update, lambda same: same, state))
+
+    def take(self, state: AggregatorState, report: jax.Array, version: jax.Array) -> AggregatorState:
+        """Put a report into the buffer, or drop it if it is too stale."""
+        fresh = jnp.ones((), bool) if self.max_staleness is None else state.version - version <= self.max_staleness
+        if self.report_norm < math.inf:
+            report = report * jnp.minimum(1.0, self.report_norm / jnp.maximum(jnp.linalg.norm(report), 1e-30))
+        if self.trims:
+            place = jnp.arange(self.held) == state.buffer_count
+            buffer = jnp.where((place & fresh)[:, None], report, state.buffer)
+        else:
+            buffer = state.buffer + jnp.where(fresh, report, 0.0)
+        return state._replace(
+            received=state.received + 1,
+            buffer=buffer,
+            buffer_count=state.buffer_count + fresh,
+            discarded=state.discarded + ~fresh,
+        )
+
+    def full(self, state: AggregatorState) -> jax.Array:
+        """Whether it is time to update."""
+        return state.buffer_count >= self.buffer_size
+
+    def update(self, state: AggregatorState) -> AggregatorState:
+        """Move θ by the mean of the buffer, and clear it."""
+        theta, optimizer = state.theta, state.optimizer
+        mean = self._mean(state.buffer)
+        for _ in range(self.uses_per_report):
+            change, optimizer = self.optimizer.update(mean, optimizer, theta)
+            theta = theta + self.learning_rate * change
+        if self.cap is not None:
+            theta = self.cap.apply(theta)
+        return state._replace(
+            theta=theta,
+            basis=self._basis(theta),
+            version=state.version + self.uses_per_report,
+            buffer=jnp.zeros_like(state.buffer),
+            buffer_count=jnp.zeros_like(state.buffer_count),
+            optimizer=optimizer,
+        )
+
+    @property
+    def trims(self) -> bool:
+        """Whether anything is left out of a buffer."""
+        return self.held > 0
+
+    def _mean(self, buffer: jax.Array) -> jax.Array:
+        if not self.trims:
+            return buffer / self.buffer_size
+        out = int(self.trim * self.held)  # at each end
+        return jnp.mean(jnp.sort(buffer, axis=0)[out : self.held - out], axis=0)
+
+    def average(self, state: AggregatorState) -> AggregatorState:
+        """Add the θ of now to the average, once for each report."""
+        averaged = state.averaged + (state.received > self.average_from)
+        weight = 1.0 / jnp.maximum(averaged, 1)  # 1 until averaging starts: a run that stops early has its last θ
+        return state._replace(average=state.average + weight * (state.theta - state.average), averaged=averaged)
+
+    @property
+    def updates_are_dear(self) -> bool:
+        """Whether an update costs much more than adding a report."""
+        return self.subspace is not None or self.cap is not None
+
+    def _basis(self, theta: jax.Array) -> jax.Array | None:
+        return None if self.subspace is None else self.subspace.basis(theta)
+
+
+trace_fields(Aggregator, "learning_rate", "buffer_size", "average_from")

@@ -1,0 +1,134 @@
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from pgc.config.config import PRESETS, TrainConfig, configure, from_yaml, to_yaml
+from pgc.config.problem import build, resolve
+from pgc.errors import PgcError
+
+
+@pytest.mark.parametrize(
+    "config", [*PRESETS.values(), TrainConfig(epsilon=math.inf, population=("length=0.4:0.6",), hidden=(8, 4))]
+)
+def test_a_config_round_trips_through_yaml(config):
+    assert from_yaml(to_yaml(config)) == config
+    assert from_yaml(to_yaml(resolve(config))) == resolve(config)
+
+
+def test_the_papers_preset_is_the_paper():
+    laplace = build(PRESETS["paper"])
+    c = laplace.config
+    assert (c.discount, c.learning_rate, c.value_weight, c.entropy_weight) == (0.99, 0.5, 0.5, 0.01)
+    assert (c.clip, c.buffer_size, c.workers, c.submissions, c.trials) == (0.01, 1, 9, 90_000, 20)
+    assert (c.action, c.alpha_start, c.alpha_decay, c.local_episodes, c.score) == ("argmax", 0.5, 1800.0, 1, "training")
+    assert build(replace(PRESETS["paper"], local_episodes=2)).training.score == "greedy"
+    assert (c.reward, c.bootstrap, c.reduction, c.standardize, c.initial) == ("step", "always", "sum", "no", "glorot")
+    assert c.population == ("gravity=9.7,9.8,9.9",)
+    assert laplace.training.policy.dim == 112
+    prs = build(replace(PRESETS["paper"], mechanism="prs", epsilon=5.0))
+    assert (prs.config.clip, prs.config.buffer_size, prs.training.mechanism.reduced_dim) == (1.0, 100, 2)
+    free = build(replace(PRESETS["paper"], mechanism="prs", epsilon=math.inf))
+    assert (free.config.mechanism, free.config.clip, free.config.buffer_size) == ("none", 0.01, 1)
+    none = build(TrainConfig(mechanism="none"))
+    assert none.epsilon == none.config.epsilon == math.inf
+
+
+def test_epsilon_is_the_truth():
+    honest = build(TrainConfig(mechanism="laplace", epsilon=2.0, submissions_per_agent=4))
+    assert honest.epsilon == pytest.approx(2.0) and honest.training.mechanism.epsilon == pytest.approx(0.5)
+    not_ldp = build(TrainConfig(mechanism="laplace-coordinatewise", epsilon=2.0, subspace="full"))
+    assert not_ldp.epsilon == pytest.approx(224.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (dict(epsilon=0.0), "epsilon must be greater than 0"),
+        (dict(epsilon=-3.0), "epsilon must be greater than 0"),
+        (dict(epsilon=math.nan), "epsilon is not a number"),
+        (dict(clip=0.0), "clip must be between"),
+        (dict(clip=-1.0), "clip must be between"),
+        (dict(clip=math.inf), "clip must be between"),
+        (dict(mechanism="gauss"), "unknown mechanism 'gauss'"),
+        (dict(mechanism="prs", reduced_dim=113, subspace="full"), "between 1 and d = 112"),
+        (dict(buffer_size=0), "buffer_size must be at least 1"),
+        (dict(world="chess"), "unknown world 'chess'"),
+        (dict(population=("gravitation=9",)), "FIELD one of gravity"),
+        (dict(workers=0), "workers must be at least 1"),
+        (dict(submissions=0), "submissions must be at least 1"),
+        (dict(submissions=2**30), "submissions must be fewer"),
+        (dict(local_episodes=0), "local_episodes must be at least 1"),
+        (dict(trials=0), "trials must be at least 1"),
+        (dict(seed=2**32), "seed must be between"),
+        (dict(seed=-1), "seed must be between"),
+        (dict(score_epsilon=1.0), "score_epsilon is a share of epsilon"),
+        (dict(score_epsilon=-0.1), "score_epsilon must be 0"),
+        (dict(stop_rate=0.5), "stop_rate needs the noisy booleans"),
+        (dict(stop_rate=1.5, score_epsilon=0.5), "stop_rate must be between"),
+        (dict(optimizer="sdg"), "not an optimiser of optax"),
+        (dict(optimizer="optax:sdg"), "cannot load optimiser 'optax:sdg'"),
+        (dict(initial="zeros"), "a linear subspace moves the policy's head alone"),
+        (dict(epsilon=1.0, submissions_per_agent=20_000), "epsilon of one report must be at least 0.0001"),
+        (dict(mechanism="prs-sign", lift=True), "works with index, privunit, privunitg and duchi"),
+        (dict(subspace="full", estimator="evolution", hidden=(64,)), "at most 256 directions, not 448"),
+        (dict(optimizer="apply_updates"), "not an optimiser of optax"),
+        (dict(learning_rate=0.0), "learning_rate must be greater than 0"),
+        (dict(action="guess"), "action cannot be 'guess'"),
+        (dict(epsilon="1"), "epsilon cannot be '1'"),
+        (dict(trials=1.5), "trials cannot be 1.5"),
+        (dict(population=("time_step=0",)), "greater than 0"),
+        (dict(optimizer="lbfgs"), "not an optimiser of optax"),
+        (dict(local_episodes=100, submissions=2_000_000), "virtual clock"),
+        (dict(discount=1.5), "discount must be between"),
+        (dict(average_from=1.0), "average_from must be"),
+        (dict(max_staleness=-1), "max_staleness must be"),
+        (dict(hidden=(0,)), "hidden widths"),
+    ],
+    ids=lambda v: str(v) if isinstance(v, dict) else "",
+)  # fmt: skip
+def test_bad_input_is_one_line_that_says_what_to_do(settings, words):
+    with pytest.raises(PgcError, match=words) as caught:
+        build(TrainConfig(**settings))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "a: 1", "- 1", "{", "mechanism: prs", "a: [\n b"])
+def test_a_foreign_yaml_is_refused(text):
+    with pytest.raises(PgcError, match=r"config\.yaml") as caught:
+        from_yaml(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_value_of_the_wrong_kind_in_yaml_is_refused():
+    with pytest.raises(PgcError, match="epsilon cannot be 'abc'"):
+        build(from_yaml(to_yaml(TrainConfig()).replace("epsilon: 1.0", "epsilon: abc", 1)))
+
+
+@pytest.mark.parametrize("epsilon", [0.91, 1.0, 5.0])
+@pytest.mark.parametrize("submissions", [1, 7, 23])
+def test_what_an_agent_spends_is_never_more_than_the_flag_says(epsilon, submissions):
+    problem = build(TrainConfig(mechanism="laplace", epsilon=epsilon, score_epsilon=0.1, submissions_per_agent=submissions))
+    assert problem.training.mechanism.guarantee.honest and problem.epsilon == epsilon
+    of_gradient, of_score = problem.training.mechanism.guarantee.epsilon, problem.training.score_bit.epsilon
+    assert (Fraction(of_gradient) + Fraction(of_score)) * submissions <= Fraction(epsilon)
+    assert (of_gradient + of_score) * submissions > epsilon * (1 - 2e-7)
+
+
+def test_settings_by_name_start_from_the_preset_as_flags_do():
+    assert configure(preset="paper", epsilon=5.0) == replace(PRESETS["paper"], epsilon=5.0)
+    assert configure(trials=3) == TrainConfig(trials=3)
+    with pytest.raises(PgcError, match="unknown setting"):
+        configure(trails=3)
+    with pytest.raises(PgcError, match="unknown preset"):
+        configure(preset="nature")
+
+
+def test_a_config_of_an_older_version_is_read():
+    """What it does not say is what its preset does."""
+    config = configure(preset="paper", epsilon=3.0)
+    old = "\n".join(
+        line for line in to_yaml(config).splitlines() if not line.startswith(("trim:", "report_norm:", "own_policy:"))
+    )
+    assert from_yaml(old) == config
