@@ -1,0 +1,1 @@
+"""One run on disk: collect, metrics, evaluate, compare, pictures."""
