@@ -27,15 +27,15 @@ from pgc.config.config import configure
 from pgc.config.problem import build
 from pgc.engines.evaluation import greedy_scores
 from pgc.engines.simulation import Simulation
-from pgc.local_training import definition as agent
-from pgc.local_training.definition import Address, draw_psi
-from pgc.numerics.randomness import trial_seed
+from pgc.local_training.definition import draw_psi, play
+from pgc.numerics.randomness import Address, trial_seed
 from pgc.randomise.device import draw_report
 from pgc.randomise.exact.lattice import LARGEST
 from pgc.randomise.release import decode
 from pgc.service.model import Model
 from pgc.wire import Offer
 from pgc.wire.report import split
+from pgc.wire.values import Delivery
 
 SPIES = 16
 """Honest devices whose gradients a reversing attacker knows, anew for each version."""
@@ -59,7 +59,7 @@ def scores(settings, attack, hostile, good, trials, reports):
         def one(seed, theta, basis, n):
             at = Address(seed, n, n)
             psi = draw_psi(at, training.population)
-            return agent.play(training, agent.Offer(theta, basis), psi, at, jnp.float32(0)).coordinates
+            return play(training, Delivery(theta, basis), psi, at, jnp.float32(0)).coordinates
 
         each = jax.vmap(one, (None, None, None, 0))
         return jax.vmap(each, (0, 0, 0, None))(seeds, thetas, bases, first + jnp.arange(lanes))

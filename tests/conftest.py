@@ -23,13 +23,9 @@ import optax
 import pytest
 from hypothesis import settings
 
-from pgc.local_training.definition import LocalTraining
-from pgc.local_training.estimators.estimator import PolicyGradient
-from pgc.local_training.estimators.loss import LossOptions
+from pgc.config.config import configure
+from pgc.config.problem import Problem, build
 from pgc.local_training.policies.actor_critic import ActorCritic
-from pgc.local_training.worlds.cartpole import CartPole
-from pgc.local_training.worlds.population import Population
-from pgc.randomise.mechanisms.registry import make_mechanism
 from pgc.spaces import Categorical
 from pgc.update.aggregator import Aggregator
 from tests.length import SOAK
@@ -65,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 LONGEST_FIRST = [
-    "tests/engines/test_embedded.py",
+    "tests/engines/test_compiled.py",
     "tests/privacy/audit/test_mutants.py",
     "tests/cli/test_cli.py",
     "tests/privacy/audit/test_audit.py",
@@ -101,7 +97,7 @@ def x64():
 def bits_of_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bits of a seed in place of the operating system's, for tests of what is made of bits, wherever they come from.
 
-    That a release takes them from the operating system, and from nowhere else, is tested in `tests/release`.
+    That a release takes them from the operating system, and from nowhere else, is tested in `tests/randomise`.
     """
     source, generator = random.Random(0), np.random.default_rng
     monkeypatch.setattr(secrets, "token_bytes", source.randbytes)
@@ -114,18 +110,9 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def make_training(mechanism: str = "laplace", epsilon: float = 1.0, clip: float = 0.01, **settings) -> LocalTraining:
-    world = CartPole()
-    settings.setdefault("score_bit", None)
-    loss = settings.pop("loss", LossOptions())
-    return LocalTraining(
-        world=world,
-        population=Population.parse(world, world.default_population),
-        policy=PAPER_NET,
-        estimator=PolicyGradient(policy=PAPER_NET, loss=loss, world=world),
-        mechanism=make_mechanism(mechanism, dim=PAPER_NET.dim, epsilon=epsilon, clip=clip),
-        **settings,
-    )
+def paper_problem(**settings) -> Problem:
+    """The paper's system, with some settings changed."""
+    return build(configure(preset="paper", **{"trials": 1, "submissions": 40, **settings}))
 
 
 def make_aggregator(learning_rate: float = 0.5, buffer_size: int = 1, **settings) -> Aggregator:

@@ -3,12 +3,12 @@ import numpy as np
 import pytest
 
 from pgc import spaces
-from pgc.deliver import schedule
+from pgc.deliver.schedule import Schedule
 
 
 def test_the_papers_alpha_schedule():
     n = jnp.array([0, 90, 450, 900, 5000])
-    np.testing.assert_allclose(schedule.alpha(n, 0.5, 1800), [0.5, 0.45, 0.25, 0, 0], atol=1e-7)
+    np.testing.assert_allclose(Schedule(0.5, 1800).alpha(n), [0.5, 0.45, 0.25, 0, 0], atol=1e-7)
 
 
 def test_behaviour_mixes_policy_and_chance():

@@ -48,7 +48,12 @@ _LAZY = {
 PUBLIC = {
     "mechanisms": ("randomise.mechanisms.registry", "randomise.mechanisms"),
     "worlds": ("local_training.worlds.registry", "local_training.worlds"),
-    "policies": ("local_training.policies.actor_critic", "local_training.estimators.loss", "local_training.policies"),
+    "policies": (
+        "local_training.policies.actor_critic",
+        "local_training.recipe",
+        "local_training.estimators.loss",
+        "local_training.policies",
+    ),
     "device": ("randomise.device", "randomise.ledger", "randomise"),
     "device.play": ("local_training.numpy_player",),
     "device.recipe": ("local_training.recipe",),

@@ -28,7 +28,7 @@ def test_the_papers_preset_is_the_paper():
     assert c.population == ("gravity=9.7,9.8,9.9",)
     assert laplace.training.policy.dim == 112
     prs = build(replace(PRESETS["paper"], mechanism="prs", epsilon=5.0))
-    assert (prs.config.clip, prs.config.buffer_size, prs.training.mechanism.reduced_dim) == (1.0, 100, 2)
+    assert (prs.config.clip, prs.config.buffer_size, prs.randomiser.mechanism.reduced_dim) == (1.0, 100, 2)
     free = build(replace(PRESETS["paper"], mechanism="prs", epsilon=math.inf))
     assert (free.config.mechanism, free.config.clip, free.config.buffer_size) == ("none", 0.01, 1)
     none = build(TrainConfig(mechanism="none"))
@@ -37,7 +37,7 @@ def test_the_papers_preset_is_the_paper():
 
 def test_epsilon_is_the_truth():
     honest = build(TrainConfig(mechanism="laplace", epsilon=2.0, submissions_per_agent=4))
-    assert honest.epsilon == pytest.approx(2.0) and honest.training.mechanism.epsilon == pytest.approx(0.5)
+    assert honest.epsilon == pytest.approx(2.0) and honest.randomiser.mechanism.epsilon == pytest.approx(0.5)
     not_ldp = build(TrainConfig(mechanism="laplace-coordinatewise", epsilon=2.0, subspace="full"))
     assert not_ldp.epsilon == pytest.approx(224.0)
 
@@ -110,8 +110,8 @@ def test_a_value_of_the_wrong_kind_in_yaml_is_refused():
 @pytest.mark.parametrize("submissions", [1, 7, 23])
 def test_what_an_agent_spends_is_never_more_than_the_flag_says(epsilon, submissions):
     problem = build(TrainConfig(mechanism="laplace", epsilon=epsilon, score_epsilon=0.1, submissions_per_agent=submissions))
-    assert problem.training.mechanism.guarantee.honest and problem.epsilon == epsilon
-    of_gradient, of_score = problem.training.mechanism.guarantee.epsilon, problem.training.score_bit.epsilon
+    assert problem.randomiser.mechanism.guarantee.honest and problem.epsilon == epsilon
+    of_gradient, of_score = problem.randomiser.mechanism.guarantee.epsilon, problem.randomiser.score_bit.epsilon
     assert (Fraction(of_gradient) + Fraction(of_score)) * submissions <= Fraction(epsilon)
     assert (of_gradient + of_score) * submissions > epsilon * (1 - 2e-7)
 

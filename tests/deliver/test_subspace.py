@@ -102,7 +102,7 @@ def test_the_cap_bounds_the_outputs_and_keeps_the_greedy_actions(rng):
 ])  # fmt: skip
 def test_the_rule_for_the_subspace_reads_dimensions_and_epsilon_only(world, epsilon, expected):
     problem = build(configure(world=world, epsilon=epsilon))
-    assert (problem.config.subspace, problem.training.mechanism.dim) == expected
+    assert (problem.config.subspace, problem.randomiser.mechanism.dim) == expected
 
 
 def test_rules_of_the_default():

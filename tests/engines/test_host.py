@@ -14,15 +14,15 @@ import pgc
 from pgc.cli.main import main
 from pgc.config.config import configure, to_yaml
 from pgc.config.problem import build
-from pgc.deliver import schedule
+from pgc.deliver.initial import initial_theta
 from pgc.engines.crew import Processes
 from pgc.engines.host import HostSimulation
-from pgc.engines.jobs import Job, host_policy
+from pgc.engines.jobs import Job, answers, host_policy
 from pgc.errors import PgcError
-from pgc.local_training.definition import initial_theta
-from pgc.local_training.on_host import Asked, HostAgents, decoded
+from pgc.local_training.on_host import Asked, HostAgents
 from pgc.numerics.projection import lift
 from pgc.numerics.randomness import trial_seed
+from pgc.randomise.on_host import decode
 from tests import signalled
 from tests.cli.test_cli import refused
 from tests.conftest import more
@@ -55,7 +55,7 @@ def _by_trial(rows):
 def oracle(made):
     """The loop in plain Python: one agent at a time, reports in the order in which agents began."""
     config, training, aggregator = made.config, made.training, made.aggregator
-    them = HostAgents.of(training, config.seed, host_policy(made))
+    them = HostAgents(training, config.seed, host_policy(made))
     thetas, rows = [], []
     for trial in range(config.trials):
         accept = jax.jit(aggregator.accept)
@@ -64,14 +64,14 @@ def oracle(made):
         begun = 0
         while int(state.received) < config.submissions:
             while len(at_work) < config.workers and begun < config.submissions:
-                agent = begun // config.workers // training.submissions * config.workers + begun % config.workers
-                alpha = float(schedule.alpha(state.received, training.alpha_start, training.alpha_decay))
+                agent = begun // config.workers // config.submissions_per_agent * config.workers + begun % config.workers
+                alpha = float(made.schedule.alpha(state.received))
                 basis = None if state.basis is None else np.asarray(state.basis, float)
                 ask = Asked(trial, begun, agent, np.asarray(state.theta, float), basis, alpha)
-                at_work.append((ask, them.answer([ask])[0], state.version))
+                at_work.append((ask, answers(made, them, [ask])[0], state.version))
                 begun += 1
             ask, sent, version = at_work.popleft()
-            report = jnp.asarray(decoded(training.mechanism, sent, config.seed, ask), jnp.float32)
+            report = jnp.asarray(decode(made.randomiser.mechanism, sent.code, config.seed, trial, ask.n), jnp.float32)
             basis = None if ask.basis is None else jnp.asarray(ask.basis, jnp.float32)
             rows.append((trial, ask.n + 1, np.float32(sent.score), sent.ticks, int(state.version - version), sent.bit))
             state = accept(state, jax.jit(lift)(basis, report), version)
@@ -111,11 +111,11 @@ def test_an_answer_does_not_depend_on_what_is_asked_beside_it():
     basis = np.asarray(made.aggregator.subspace.basis(jnp.asarray(theta, jnp.float32)), float)
     asks = [Asked(i % 3, i, i, theta + 0.01 * i, basis, 0.3) for i in range(40)]
 
-    def answers(size):
-        them = HostAgents.of(made.training, 0, host_policy(made))
-        return [sent for at in range(0, 40, size) for sent in them.answer(asks[at : at + size])]
+    def in_parts(size):
+        them = HostAgents(made.training, 0, host_policy(made))
+        return [sent for at in range(0, 40, size) for sent in answers(made, them, asks[at : at + size])]
 
-    for one, together in zip(answers(1), answers(40), strict=True):
+    for one, together in zip(in_parts(1), in_parts(40), strict=True):
         np.testing.assert_array_equal(one.code, together.code)
         assert one[1:] == together[1:]
 
@@ -162,7 +162,7 @@ def test_a_simulation_continues_from_its_arrays():
 def test_an_agent_stays_in_its_world():
     """T = 3 submissions of one agent have one ψ; another agent's may differ."""
     made = problem(submissions_per_agent=3, epsilon=3.0)
-    them = HostAgents.of(made.training, 0, host_policy(made))
+    them = HostAgents(made.training, 0, host_policy(made))
     asks = [Asked(0, n, n // 5 // 3 * 5 + n % 5, np.zeros(1), None, 0.0) for n in range(60)]
     by_agent = {}
     for ask in asks:
@@ -185,7 +185,7 @@ def test_gymnasium_cartpole_is_learnt_under_privacy(tmp_path):
 def test_pictures_are_played_by_a_convolutional_policy():
     made = problem(world=HERE + "Catch", population=(), trials=1, submissions=12, epsilon=5.0)
     assert made.config.policy == "convolutional" and made.config.subspace == "linear"
-    assert made.training.mechanism.dim == 16 * 2  # places × what matters of three outputs
+    assert made.training.dim == 16 * 2  # places × what matters of three outputs
     simulation, rows = run(made, Alone())
     assert rows.shape[1] == 12 and np.isfinite(simulation.collected("theta")).all()
     with pytest.raises(PgcError, match="use --policy convolutional"):

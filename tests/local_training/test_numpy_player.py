@@ -12,7 +12,7 @@ import pytest
 from pgc.config.config import configure
 from pgc.config.problem import build
 from pgc.errors import PgcError
-from pgc.local_training.estimators.loss import Episode as JaxEpisode
+from pgc.local_training.estimators.loss import Episode
 from pgc.local_training.numpy_player import NumpyPlayer, coordinates, tried
 from pgc.local_training.recipe import Recipe
 from pgc.randomise.device import Device, Refusal
@@ -46,10 +46,10 @@ def make(name, **settings):
     return problem, NumpyPlayer(environment, Recipe.of(problem.training))
 
 
-def padded(episode, max_steps) -> JaxEpisode:
+def padded(episode, max_steps) -> Episode:
     n = max_steps - len(episode.rewards)
     actions = np.pad(episode.actions, [(0, n)] + [(0, 0)] * (episode.actions.ndim - 1)).T
-    return JaxEpisode(
+    return Episode(
         jnp.asarray(np.pad(episode.observations, ((0, n), (0, 0))).T, jnp.float32),
         jnp.asarray(actions, jnp.int32 if episode.actions.ndim == 1 else jnp.float32),
         jnp.asarray(np.pad(episode.rewards, (0, n)), jnp.float32),
@@ -68,8 +68,8 @@ def test_the_numbers_are_those_of_the_definitions(name, rng):
     theta = rng.normal(size=recipe.dim).astype(np.float32) * 0.5
     assert recipe.dim == training.policy.dim
     basis = jax.jit(problem.aggregator.start)(jnp.asarray(theta)).basis
-    xi = tried(rng, training.mechanism.dim, training.episodes)
-    assert xi.shape == (training.mechanism.dim, training.episodes)
+    xi = tried(rng, training.dim, training.episodes)
+    assert xi.shape == (training.dim, training.episodes)
     episodes = [player._episode(theta.astype(float), 0.3, False, rng) for _ in range(training.episodes)]
     mine = coordinates(recipe, theta.astype(float), None if basis is None else np.asarray(basis), episodes, xi)
     theirs = jax.jit(training.estimator.coordinates)(
@@ -86,7 +86,7 @@ def make_offer(problem, *, offer_id=1, theta=None, epsilon=1.0) -> Offer:
     return Offer(
         offer_id=offer_id,
         policy_version=0,
-        query=Query.of(training.mechanism, score_epsilon=0.1),
+        query=Query.of(problem.randomiser.mechanism, score_epsilon=0.1),
         episodes=training.episodes,
         theta=theta,
         basis=None if state.basis is None else np.asarray(state.basis, np.float32),

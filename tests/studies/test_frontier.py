@@ -38,8 +38,8 @@ def test_every_way_at_every_epsilon_has_a_control_and_is_run_once():
     for cell in cells:
         problem = build(cell.config)
         assert cell.config.control == cell.name.endswith("-control")
-        assert problem.training.mechanism.dim == (112 if "-whole" in cell.name else 4)
-        assert problem.training.mechanism.guarantee.honest
+        assert problem.randomiser.mechanism.dim == (112 if "-whole" in cell.name else 4)
+        assert problem.randomiser.mechanism.guarantee.honest
 
 
 def test_shared_cells_without_privacy_are_the_same_run():

@@ -62,7 +62,7 @@ def test_the_default_stands_beside_the_paper_at_each_of_its_epsilons():
     assert len(cells) == 10 and {c.config.epsilon for c in cells} == {*paper.EPSILONS, np.inf}
     for cell in cells:
         problem = build(cell.config)
-        assert problem.config.preset == "default" and problem.training.mechanism.dim == 4 and problem.training.policy.dim == 112
+        assert problem.config.preset == "default" and problem.randomiser.mechanism.dim == 4 and problem.training.policy.dim == 112
         assert cell.config.control == cell.name.endswith("-control")
     outcomes = {c.name: outcome(10, 500.0, 20.0) if c.config.control else outcome(100, 60.0, 199.0) for c in cells}
     rows = beyond.rows(outcomes, N)

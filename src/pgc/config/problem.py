@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import jax.numpy as jnp
 import optax
@@ -13,16 +13,16 @@ import optax
 from pgc.config import rules
 from pgc.config.config import TrainConfig
 from pgc.config.validation import validate
+from pgc.deliver.schedule import Schedule
 from pgc.deliver.subspace import FeatureSubspace, RandomSubspace, Subspace, TangentSubspace
 from pgc.errors import PgcError, in_one_line, load
 from pgc.local_training.definition import LocalTraining
-from pgc.local_training.estimators.estimator import Estimator, Evolution, PolicyGradient
 from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
-from pgc.local_training.estimators.loss import LossOptions
 from pgc.local_training.policies.actor_critic import ActorCritic, Policy
 from pgc.local_training.policies.convolutional import convolutional
 from pgc.local_training.policies.own import Own, OwnPolicy
 from pgc.local_training.policies.torch_module import OwnTorch, TorchPolicy
+from pgc.local_training.recipe import LossOptions, Recipe
 from pgc.local_training.worlds.base import CompiledWorld, World
 from pgc.local_training.worlds.population import Population
 from pgc.local_training.worlds.registry import WORLDS, world_of
@@ -31,7 +31,8 @@ from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.mechanisms.lift import NormLift
 from pgc.randomise.mechanisms.registry import find_mechanism, make_mechanism
 from pgc.randomise.mechanisms.score_bit import ScoreBit
-from pgc.spaces import Actions, Bounds
+from pgc.randomise.simulated import Randomiser
+from pgc.spaces import Actions, Bounds, Categorical, Gaussian
 from pgc.update.aggregator import Aggregator
 from pgc.update.cap import OutputCap
 
@@ -50,19 +51,25 @@ class Problem:
     """A config, validated and built: the four steps and how often they are taken."""
 
     config: TrainConfig
+    schedule: Schedule
+    """Step 1: α of an offer."""
     training: LocalTraining
+    """Step 2."""
+    randomiser: Randomiser
+    """Step 3."""
     aggregator: Aggregator
+    """Step 4."""
 
     @property
     def mechanism_name(self) -> str:
         """As a user knows it."""
-        mechanism = self.training.mechanism
+        mechanism = self.randomiser.mechanism
         return f"{mechanism.inner.name}, norm lift" if isinstance(mechanism, NormLift) else mechanism.name
 
     @property
     def epsilon_gradient(self) -> float:
         """What the gradients of one agent spend in truth, over all its submissions."""
-        guarantee = self.training.mechanism.guarantee
+        guarantee = self.randomiser.mechanism.guarantee
         if guarantee.honest:
             return self.config.epsilon - self.config.score_epsilon
         return guarantee.epsilon * self.config.submissions_per_agent
@@ -75,7 +82,7 @@ class Problem:
     @property
     def epsilon(self) -> float:
         """The whole loss of one agent in truth, by sequential composition (Theorem 1 of the paper)."""
-        if self.training.mechanism.guarantee.honest:
+        if self.randomiser.mechanism.guarantee.honest:
             return self.config.epsilon
         return self.epsilon_gradient + self.epsilon_score
 
@@ -168,20 +175,22 @@ def build(config: TrainConfig) -> Problem:
     assert config.population is not None and config.local_episodes is not None
     assert config.output_cap is not None
     mechanism = _make_mechanism(config, policy.dim if subspace is None else subspace.dim, gradient_epsilon)
-    score_bit = ScoreBit(epsilon=score_epsilon) if score_epsilon else None
+    if config.estimator == "evolution" and mechanism.dim > MOST_DIRECTIONS:
+        raise PgcError(
+            f"evolution can try at most {MOST_DIRECTIONS} directions, not {mechanism.dim}; give a subspace, or policy-gradient"
+        )
     training = LocalTraining(
         world=world,
         population=Population.parse(world, config.population),
         policy=policy,
-        estimator=_make_estimator(config, policy, world, mechanism.dim),
-        mechanism=mechanism,
-        score_bit=score_bit,
-        submissions=config.submissions_per_agent,
+        recipe=make_recipe(config, world, policy),
+        dim=mechanism.dim,
         episodes=config.local_episodes,
-        action=config.action,
-        alpha_start=config.alpha_start,
-        alpha_decay=config.alpha_decay,
-        score="greedy" if config.score == "greedy" else "training",
+    )
+    randomiser = Randomiser(
+        mechanism=mechanism,
+        score_bit=ScoreBit(epsilon=score_epsilon) if score_epsilon else None,
+        submissions=config.submissions_per_agent,
         control=config.control,
     )
     bounds = world.observation_bounds
@@ -190,7 +199,13 @@ def build(config: TrainConfig) -> Problem:
         if not isinstance(policy, ActorCritic):
             raise PgcError("output_cap scales the head of an actor-critic network; a policy of your own has none that is known")
         cap = OutputCap(policy=policy, bounds=bounds, most=config.output_cap)
-    return Problem(config=config, training=training, aggregator=_make_aggregator(config, subspace, cap))
+    return Problem(
+        config=config,
+        schedule=Schedule(config.alpha_start, config.alpha_decay),
+        training=training,
+        randomiser=randomiser,
+        aggregator=_make_aggregator(config, subspace, cap),
+    )
 
 
 def _make_mechanism(config: TrainConfig, dim: int, epsilon: float) -> Mechanism:
@@ -292,22 +307,25 @@ def _feature_subspace(policy: Policy, bounds: Bounds, degree: int) -> Subspace:
     return TangentSubspace(policy=policy, bounds=bounds, degree=degree)
 
 
-def _make_estimator(config: TrainConfig, policy: Any, world: World, dim: int) -> Estimator:
-    loss = LossOptions(
-        discount=config.discount,
-        value_weight=config.value_weight,
-        entropy_weight=config.entropy_weight,
-        reward=config.reward,
-        bootstrap=config.bootstrap,
-        reduction=config.reduction,
-        standardize=config.standardize,
-        baseline=config.baseline,
+def make_recipe(config: TrainConfig, world: World, policy: Policy | TorchPolicy) -> Recipe:
+    """Returns what agents do with θ, in the numbers and names of a resolved config."""
+    known, actions = isinstance(policy, ActorCritic), world.actions
+    return Recipe(
+        **{f.name: getattr(config, f.name) for f in fields(LossOptions)},
+        bounds=tuple((float(low), float(high)) for low, high in world.observation_bounds),
+        actions=actions.count if isinstance(actions, Categorical) else tuple(zip(actions.low, actions.high, strict=True)),
+        max_steps=world.max_steps,
+        score_threshold=world.score_threshold,
+        image=world.image,
+        hidden=config.hidden if known else (),
+        biases=config.biases if known else False,
+        normalize=config.normalize,
+        estimator="evolution" if config.estimator == "evolution" else "policy-gradient",
+        spread=config.spread,
+        std=actions.std if isinstance(actions, Gaussian) else 0.5,
+        action=config.action,
+        score="greedy" if config.score == "greedy" else "training",
     )
-    if config.estimator != "evolution":
-        return PolicyGradient(policy=policy, loss=loss, world=world)
-    if dim > MOST_DIRECTIONS:
-        raise PgcError(f"evolution can try at most {MOST_DIRECTIONS} directions, not {dim}; give a subspace, or policy-gradient")
-    return Evolution(policy=policy, loss=loss, world=world, spread=config.spread, dim=dim)
 
 
 def _make_subspace(config: TrainConfig, policy: Policy | TorchPolicy, bounds: Bounds) -> Subspace | None:

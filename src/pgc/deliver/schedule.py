@@ -1,16 +1,21 @@
-"""α, the probability of a random action, as the aggregator schedules it. It travels in the offer."""
+"""α, the probability of a random action. The aggregator schedules it, and it travels in the offer."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 
 
-def alpha(received: Any, start: float, decay: float) -> Any:
-    """The paper's schedule: α = max(0, 0.5 − n/1800), n = submissions received when θ is copied.
+@dataclass(frozen=True)
+class Schedule:
+    """The paper's schedule: α = max(0, 0.5 − n/1800), where n submissions were received when θ is copied."""
 
-    A float for a whole number `received`, an array for an array.
-    """
-    level = start - received / decay
-    return max(0.0, level) if isinstance(level, float) else jnp.maximum(0.0, level)
+    start: float = 0.5
+    decay: float = 1800.0
+
+    def alpha(self, received: Any) -> Any:
+        """Returns α after `received` submissions: a float for a number, an array for an array."""
+        level = self.start - received / self.decay
+        return max(0.0, level) if isinstance(level, float) else jnp.maximum(0.0, level)

@@ -15,26 +15,65 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.local_training.policies.actor_critic import ActorCritic, Policy
-from pgc.local_training.policies.own import OwnPolicy
-from pgc.local_training.policies.torch_module import TorchPolicy
 from pgc.numerics.elimination import solve
 from pgc.numerics.public_states import public_pictures, public_points, public_states
-from pgc.spaces import Bounds
+from pgc.spaces import Actions, Bounds
 
 RIDGE = 1e-3
+
+
+class Flat(Protocol):
+    """A policy over one flat θ."""
+
+    @property
+    def dim(self) -> int:
+        """d, the length of θ."""
+
+    @property
+    def actions(self) -> Actions:
+        """What its outputs mean."""
+
+
+class WithHead(Flat, Protocol):
+    """A policy whose outputs are linear in a part of θ, its head."""
+
+    @property
+    def biases(self) -> bool:
+        """Whether the head has biases, after its weights."""
+
+    @property
+    def head(self) -> slice:
+        """Where in θ the head lies."""
+
+    def unflatten(self, theta: jax.Array) -> Any:
+        """θ (d, *batch) as `forward` wants it."""
+
+    def forward(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+        """Outputs, values, and the inputs of the layers; those of the head come last."""
+
+
+class Differentiable(Flat, Protocol):
+    """A policy whose outputs can be differentiated by θ."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of an observation."""
+
+    def pull(self, theta: jax.Array, observation: jax.Array, to_outputs: jax.Array, to_value: jax.Array) -> jax.Array:
+        """The gradient (d,) at one observation, given the cotangents of outputs and value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomSubspace:
     """Some k directions drawn once, from a public seed: what a subspace is worth that knows nothing of the policy."""
 
-    policy: Policy | TorchPolicy
+    policy: Flat
     size: int
 
     @property
@@ -58,7 +97,7 @@ class FeatureSubspace:
     small c only: docs/learning-under-noise.md.)
     """
 
-    policy: ActorCritic
+    policy: WithHead
     bounds: Bounds
     """The public box in which observations usually lie."""
     degree: int = 1
@@ -100,7 +139,7 @@ class TangentSubspace:
     only, since the policy need not be linear in anything; W is made anew from each θ.
     """
 
-    policy: OwnPolicy
+    policy: Differentiable
     bounds: Bounds
     """The public box in which observations usually lie; empty for pictures, whose features are the brightness of a few places."""
     degree: int = 1

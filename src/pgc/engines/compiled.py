@@ -15,14 +15,18 @@ import jax
 import jax.numpy as jnp
 
 from pgc.config.problem import Problem
+from pgc.deliver.initial import initial_theta
+from pgc.deliver.schedule import Schedule
 from pgc.local_training import compiled as agents
-from pgc.local_training.definition import LocalTraining, address, initial_theta
+from pgc.local_training.definition import LocalTraining
 from pgc.local_training.policies.actor_critic import Policy
 from pgc.local_training.policies.torch_module import TorchPolicy
-from pgc.numerics.randomness import trial_seed
+from pgc.numerics.randomness import address, trial_seed
 from pgc.numerics.tracing import trace_fields
 from pgc.numerics.trees import select
+from pgc.randomise.simulated import Randomiser, randomise, randomise_score, words_for_report
 from pgc.update.aggregator import Aggregator, AggregatorState
+from pgc.wire.values import Delivery
 
 FEW_WORKERS = 16
 """Rows of so few are compared one by one, which is faster than looking one up; of more, compiling that would take for ever."""
@@ -68,7 +72,7 @@ class Record(NamedTuple):
     """One turn: what was delivered in each lane, if anything."""
 
     delivered: jax.Array
-    n: jax.Array  # the how-manieth of its trial, from 1
+    n: jax.Array  # index of the submission within its trial, starting at 1
     score: jax.Array
     ticks: jax.Array
     staleness: jax.Array
@@ -80,7 +84,9 @@ class Record(NamedTuple):
 class Engine:
     """The compiled loop. Its numbers (see `tracing.py`) have one value for each lane."""
 
+    schedule: Schedule
     training: LocalTraining
+    randomiser: Randomiser
     aggregator: Aggregator
     workers: int
     submissions: int | jax.Array
@@ -135,17 +141,15 @@ class Engine:
         return state, records
 
     def _turn(self, state: State) -> tuple[State, Record]:
-        training, offer = self.training, self.aggregator.offer(state.aggregator)
-        theta = offer.theta
-        play = agents.play(training, offer, state.play, self.ticks_per_turn, state.running)
-        play, complete = agents.end_episodes(training, theta, play)
+        # Step 2: every lane plays on with the θ that was delivered to its agent.
+        delivery = self.aggregator.delivery(state.aggregator)
+        play = agents.play(self.training, delivery, state.play, self.ticks_per_turn, state.running)
+        play, complete = agents.end_episodes(self.training, delivery.theta, play)
         complete = complete & state.running
 
         # Step 3: a lane that completed its submission leaves the report with its worker. (A branch, because XLA would
         # otherwise compute the report anew for each of the W slots it may go to.)
-        report, bit = jax.lax.cond(
-            jnp.any(complete), partial(agents.report, training), partial(agents.no_report, training), offer, play
-        )
+        report, bit = jax.lax.cond(jnp.any(complete), self._reports, self._no_reports, delivery, play)
         mine = (jnp.arange(self.workers)[:, None] == state.worker) & complete
         made = Pending(report[:, None], bit, state.begun + play.ticks, state.version, play.score, play.ticks, complete)
         pending = Pending(*(jnp.where(mine, new, old) for new, old in zip(made, state.pending, strict=True)))
@@ -179,6 +183,17 @@ class Engine:
         )
         return state, Record(delivered, aggregator.received, due.score, due.ticks, staleness, due.ends, due.bit)
 
+    def _reports(self, delivery: Delivery, play: agents.Play) -> tuple[jax.Array, jax.Array]:
+        """Step 3: the decoded report (d, lanes) and the noisy boolean of every lane."""
+        coordinates = agents.coordinates(self.training, delivery, play)
+        public, secret = words_for_report(self.randomiser, play.at)
+        reports = jax.vmap(randomise, -1, -1)(self.randomiser, delivery.basis, coordinates, public, secret)
+        return reports, randomise_score(self.randomiser, play.score >= self.training.world.score_threshold, play.at)
+
+    def _no_reports(self, delivery: Delivery, play: agents.Play) -> tuple[jax.Array, jax.Array]:
+        """What stands in for `_reports` when no lane has completed a submission."""
+        return jnp.zeros_like(delivery.theta), jnp.zeros(play.score.shape, bool)
+
     def _update(self, state: AggregatorState, delivered: jax.Array) -> AggregatorState:
         """Step 4 where a buffer is full. Dear updates are made for a few lanes at a time: few of them are due in any one turn."""
         full = jax.vmap(Aggregator.full, -1)(self.aggregator, state) & delivered
@@ -200,7 +215,7 @@ class Engine:
 
     def _watch(self, monitor: Monitor, bit: jax.Array, delivered: jax.Array) -> tuple[Monitor, jax.Array]:
         """Stop when the debiased success rate of a whole window exceeds `stop_rate` by two standard deviations."""
-        score_bit = self.training.score_bit
+        score_bit = self.randomiser.score_bit
         if self.stop_rate is None or score_bit is None:
             return monitor, jnp.zeros_like(delivered)
         reports = monitor.reports + delivered
@@ -210,10 +225,11 @@ class Engine:
         return Monitor(jnp.where(full, 0, reports), jnp.where(full, 0, ones)), full & (sure > self.stop_rate)
 
     def _begin(self, seed: jax.Array, worker: jax.Array, index: jax.Array, received: jax.Array) -> agents.Play:
-        return agents.begin(self.training, address(self.training, seed, worker, index, self.workers), received)
+        at = address(seed, worker, index, self.workers, self.randomiser.submissions)
+        return agents.begin(self.training, at, self.schedule.alpha(received))
 
 
-trace_fields(Engine, "training", "aggregator", "submissions")
+trace_fields(Engine, "training", "randomiser", "aggregator", "submissions")
 
 
 @partial(jax.jit, static_argnums=(0, 1))  # apart, so that engines of one policy share what is compiled
@@ -240,7 +256,9 @@ def engine_of(problem: Problem) -> Engine:
     """The compiled loop for a problem, with the problem's own numbers."""
     config = problem.config
     return Engine(
+        schedule=problem.schedule,
         training=problem.training,
+        randomiser=problem.randomiser,
         aggregator=problem.aggregator,
         workers=config.workers,
         submissions=config.submissions,

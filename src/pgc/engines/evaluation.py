@@ -54,14 +54,14 @@ def _play(world: CompiledWorld, policy: Policy, thetas: jax.Array, psis: Any, ke
     shape = (policies, episodes)
     start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), jax.vmap(world.reset)(keys, psis))
     psis = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), psis)
-    step = jax.vmap(jax.vmap(world.step, (None, 0, -1, 0)), (None, 0, -2, 0))
+    step = jax.vmap(jax.vmap(world.step, (0, 0, -1, 0)), (None, 0, -2, 0))
     observe = jax.vmap(jax.vmap(world.observe, out_axes=-1), out_axes=-2)
 
     def tick(carry: Any, t: jax.Array) -> tuple[Any, None]:
         state, alive, score = carry
         outputs, _ = policy.apply(params, observe(state))
         action = policy.actions.greedy(outputs)
-        moved = step(jax.random.fold_in(keys[0], t), state, action, psis)
+        moved = step(jax.vmap(jax.random.fold_in, (0, None))(keys, t), state, action, psis)
         return (moved.state, alive & ~moved.terminated, score + jnp.where(alive, moved.reward, 0.0)), None
 
     (_, _, scores), _ = jax.lax.scan(tick, (start, jnp.ones(shape, bool), jnp.zeros(shape)), jnp.arange(world.max_steps))

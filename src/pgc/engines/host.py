@@ -20,15 +20,15 @@ import numpy as np
 
 from pgc.config.config import to_yaml
 from pgc.config.problem import Problem
-from pgc.deliver import schedule
+from pgc.deliver.initial import initial_theta
 from pgc.engines.crew import Crew
-from pgc.engines.jobs import Job
+from pgc.engines.jobs import Job, Sent
 from pgc.engines.simulation import Happened
 from pgc.errors import PgcError
-from pgc.local_training.definition import initial_theta
-from pgc.local_training.on_host import Asked, Sent, decoded
+from pgc.local_training.on_host import Asked
 from pgc.numerics.projection import lift
-from pgc.numerics.randomness import trial_seed
+from pgc.numerics.randomness import agent_number, trial_seed
+from pgc.randomise.on_host import decode
 from pgc.update.aggregator import AggregatorState
 
 ROUND_SECONDS = 0.5
@@ -135,14 +135,13 @@ class HostSimulation:
 
     def _fill(self, i: int) -> None:
         """Step 1: hand θ to as many agents as should be at work."""
-        trial, training, config = self._trials[i], self.problem.training, self.problem.config
+        trial, config = self._trials[i], self.problem.config
         while trial.running and len(trial.flight) < config.workers and trial.begun < config.submissions:
             worker, index = trial.begun % config.workers, trial.begun // config.workers
             version, theta, basis = trial.offer
-            agent = index // training.submissions * config.workers + worker
+            agent = agent_number(worker, index, config.workers, config.submissions_per_agent)
             received = trial.begun - len(trial.flight)
-            alpha = schedule.alpha(received, training.alpha_start, training.alpha_decay)
-            ask = Asked(i, trial.begun, agent, theta, basis, alpha)
+            ask = Asked(i, trial.begun, agent, theta, basis, self.problem.schedule.alpha(received))
             trial.flight.append(Begun(ask, version))
             self._asked.append(ask)
             trial.begun += 1
@@ -164,8 +163,8 @@ class HostSimulation:
         while trial.running and trial.flight and trial.flight[0].ask.n in trial.answers:
             begun = trial.flight.popleft()
             sent, ask = trial.answers.pop(begun.ask.n), begun.ask
-            vector = decoded(self.problem.training.mechanism, sent, self.problem.config.seed, ask)
-            report = np.asarray(vector, np.float32)
+            mechanism, seed = self.problem.randomiser.mechanism, self.problem.config.seed
+            report = np.asarray(decode(mechanism, sent.code, seed, i, ask.n), np.float32)
             if ask.basis is not None:
                 report = self._lift(ask.basis.astype(np.float32), report)
             staleness = trial.offer[0] - begun.version
@@ -181,7 +180,7 @@ class HostSimulation:
 
     def _enough(self, trial: Trial, bit: bool) -> bool:
         """Whether the noisy booleans of a whole window show, at two standard deviations, that enough succeed."""
-        config, score_bit = self.problem.config, self.problem.training.score_bit
+        config, score_bit = self.problem.config, self.problem.randomiser.score_bit
         if config.stop_rate is None or score_bit is None:
             return False
         seen, ones = trial.window[0] + 1, trial.window[1] + bit

@@ -12,12 +12,12 @@ from pgc.config.config import from_yaml
 from pgc.config.problem import Problem, build
 from pgc.engines.program import Program
 from pgc.local_training.numpy_network import Network
-from pgc.local_training.on_host import Asked, HostAgents, Sent
+from pgc.local_training.on_host import Asked, HostAgents
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.policies.on_host import HostPolicy, JaxOnHost
 from pgc.local_training.policies.own import OwnPolicy
 from pgc.local_training.policies.torch_module import TorchPolicy
-from pgc.local_training.recipe import Recipe
+from pgc.randomise.on_host import randomise
 
 
 class Job(NamedTuple):
@@ -32,9 +32,28 @@ def perform(job: Job) -> Any:
     return JOBS[job.name](*job.arguments)
 
 
+class Sent(NamedTuple):
+    """What reaches the aggregator (`code`, `bit`), and what only a simulation's metrics may read (`score`, `ticks`)."""
+
+    code: np.ndarray
+    bit: bool
+    score: float
+    ticks: int
+
+
 def play(config: str, asked: Sequence[Asked]) -> list[Sent]:
     """Steps 2 and 3 of some submissions, in a world that plays on the host."""
-    return agents_of(config).answer(asked)
+    return answers(_problem(config), agents_of(config), asked)
+
+
+def answers(problem: Problem, agents: HostAgents, asked: Sequence[Asked]) -> list[Sent]:
+    """What some agents of a problem send."""
+    made = []
+    for ask, played in zip(asked, agents.answer(asked), strict=True):  # 2 local training
+        success = played.score >= problem.training.world.score_threshold
+        code = randomise(problem.randomiser, played.coordinates, success, problem.config.seed, ask.trial, ask.n)  # 3 randomise
+        made.append(Sent(*code, played.score, played.ticks))
+    return made
 
 
 def scores(config: str, theta: np.ndarray, psi: tuple[float, ...], episodes: int, seed: int) -> np.ndarray:
@@ -53,21 +72,26 @@ JOBS: dict[str, Callable[..., Any]] = {"play": play, "scores": scores, "advance"
 
 @lru_cache(64)
 def _program(config: str, lanes: int) -> Program:
-    return Program(build(from_yaml(config)), lanes)
+    return Program(_problem(config), lanes)
+
+
+@lru_cache(64)
+def _problem(config: str) -> Problem:
+    return build(from_yaml(config))
 
 
 @lru_cache(64)
 def agents_of(config: str) -> HostAgents:
     """The agents of a config."""
-    problem = build(from_yaml(config))
-    return HostAgents.of(problem.training, problem.config.seed, host_policy(problem))
+    problem = _problem(config)
+    return HostAgents(problem.training, problem.config.seed, host_policy(problem))
 
 
 def host_policy(problem: Problem) -> HostPolicy:
     """The policy of a problem, as agents on the host use it."""
     policy = problem.training.policy
     if isinstance(policy, ActorCritic):
-        return Network(Recipe.of(problem.training))
+        return Network(problem.training.recipe)
     if isinstance(policy, TorchPolicy):
         return policy
     assert isinstance(policy, OwnPolicy)

@@ -11,10 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from pgc.local_training.definition import Agent, LocalTraining, Submission, address, initial_theta
-from pgc.update.aggregator import Aggregator, AggregatorState
+from pgc.config.problem import Problem
+from pgc.deliver.initial import initial_theta
+from pgc.engines.agent import Agent
+from pgc.numerics.randomness import address
+from pgc.update.aggregator import AggregatorState
+from pgc.wire.values import Submission
 
 
 @dataclass
@@ -41,34 +46,28 @@ class Trace:
     state: AggregatorState | None = None
 
 
-def run(
-    training: LocalTraining,
-    aggregator: Aggregator,
-    *,
-    seed: jax.Array,
-    workers: int,
-    submissions: int,
-    initial: str = "glorot",
-) -> Trace:
-    """Collect `submissions` private gradients."""
+def run(problem: Problem, *, seed: jax.Array) -> Trace:
+    """Collect the private gradients of one trial, whose random words are found under `seed`."""
+    training, randomiser, aggregator, schedule = problem.training, problem.randomiser, problem.aggregator, problem.schedule
+    workers = problem.config.workers
     accept = jax.jit(aggregator.accept)
-    state = aggregator.start(initial_theta(seed, training.policy, initial))
+    state = aggregator.start(initial_theta(seed, training.policy, problem.config.initial))
     crew = [Worker(index) for index in range(workers)]
     trace = Trace()
 
     def start(worker: Worker, now: int) -> None:
-        at = address(training, seed, worker.index, worker.begun, workers)
+        at = address(seed, worker.index, worker.begun, workers, randomiser.submissions)
         worker.begun += 1
         if worker.agent is None or worker.agent.spent:
-            worker.agent = Agent(training, at)
+            worker.agent = Agent(training, randomiser, at)
         worker.version = state.version
-        offer = aggregator.offer(state)  # 1 deliver
-        worker.submission = worker.agent.answer(offer, int(state.received), at)  # 2 train, 3 randomise
+        delivery, alpha = aggregator.delivery(state), jnp.asarray(schedule.alpha(state.received))  # 1 deliver
+        worker.submission = worker.agent.answer(delivery, alpha, at)  # 2 local training, 3 randomise
         worker.ends = now + int(worker.submission.ticks)
 
     for worker in crew:
         start(worker, 0)
-    while int(state.received) < submissions:
+    while int(state.received) < problem.config.submissions:
         worker = min(crew, key=lambda w: (w.ends, w.index))
         sent = worker.submission
         assert sent is not None

@@ -1,8 +1,7 @@
-"""Steps 2 and 3 for many agents side by side: `agent.py`, compiled. The last axis of every array is the lane.
+"""Step 2 for many agents side by side: `definition.py`, compiled. The last axis of every array is the lane.
 
-A lane plays one agent at a time, and has its own numbers of the mechanism (see `tracing.py`). `play` advances all lanes a fixed
-number of ticks; a lane whose episode ends waits there until `end_episodes` folds the episode into its gradient. No episode is
-stored (see `policies/streaming.py`).
+A lane plays one agent at a time. `play` advances all lanes a fixed number of ticks; a lane whose episode ends waits there until
+`end_episodes` folds the episode into its gradient. No episode is stored (see `estimators/streaming.py`).
 """
 
 from __future__ import annotations
@@ -12,24 +11,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from pgc.deliver import schedule
-from pgc.local_training.definition import (
-    Address,
-    LocalTraining,
-    Offer,
-    action_words,
-    draw_psi,
-    perturbation,
-    randomize,
-    randomize_score,
-    words_for_report,
-)
+from pgc.local_training.definition import LocalTraining, action_words, draw_psi, perturbation
 from pgc.local_training.estimators.estimator import End, Step
 from pgc.local_training.estimators.loss import shaped_reward
 from pgc.numerics import randomness
-from pgc.numerics.randomness import Stream
+from pgc.numerics.randomness import Address, Stream
 from pgc.numerics.trees import select
 from pgc.spaces import Words
+from pgc.wire.values import Delivery
 
 
 class Play(NamedTuple):
@@ -50,8 +39,8 @@ class Play(NamedTuple):
     score: jax.Array  # ζ
 
 
-def begin(training: LocalTraining, at: Address, received: jax.Array) -> Play:
-    """Start the submissions at these addresses, at aggregators that have `received` reports."""
+def begin(training: LocalTraining, at: Address, alpha: jax.Array) -> Play:
+    """Start the submissions at these addresses, with the α that was delivered to each."""
     lanes = at.seed.shape[-1]
     psi = jax.vmap(lambda a: draw_psi(a, training.population), -1)(at)
     batch = (lanes,)
@@ -61,7 +50,7 @@ def begin(training: LocalTraining, at: Address, received: jax.Array) -> Play:
     return Play(
         at=at,
         psi=psi,
-        alpha=schedule.alpha(received, training.alpha_start, training.alpha_decay),
+        alpha=alpha,
         episode=count,
         ticks=count,
         step=count,
@@ -75,13 +64,13 @@ def begin(training: LocalTraining, at: Address, received: jax.Array) -> Play:
     )
 
 
-def play(training: LocalTraining, offer: Offer, now: Play, ticks: int, active: jax.Array) -> Play:
+def play(training: LocalTraining, delivery: Delivery, now: Play, ticks: int, active: jax.Array) -> Play:
     """Step 2, first half: `ticks` environment steps in every active lane whose episode has not ended."""
     (world, policy), estimator = training.played, training.estimator
     scoring = now.episode >= training.episodes
-    tried = estimator.parameters(*offer, perturbation(training, now.at, now.episode))
-    params = policy.unflatten(jnp.where(scoring, offer.theta, tried))
-    greedy = jnp.ones_like(scoring) if training.action == "argmax" or estimator.greedy else scoring
+    tried = estimator.parameters(*delivery, perturbation(training, now.at, now.episode))
+    params = policy.unflatten(jnp.where(scoring, delivery.theta, tried))
+    greedy = jnp.ones_like(scoring) if training.recipe.greedy else scoring
     alpha = jnp.where(scoring, 0.0, now.alpha)
     observe = jax.vmap(world.observe, out_axes=-1)
 
@@ -129,7 +118,7 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
     finished = training.estimator.finish(now.traces, theta, perturbation(training, now.at, now.episode), end)
     sums = jax.tree.map(lambda total, one: total + jnp.where(trained_on, one, 0.0), now.sums, finished)
 
-    scored = training.episodes if training.score == "greedy" else 0
+    scored = training.episodes if training.recipe.score == "greedy" else 0
     score = jnp.where(now.ended & (now.episode == scored), now.return_so_far, now.score)
     complete = now.ended & (now.episode + 1 >= training.episodes_played)
     now = now._replace(sums=sums, score=score)
@@ -150,17 +139,9 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
     return select(again, fresh, now), complete
 
 
-def report(training: LocalTraining, offer: Offer, now: Play) -> tuple[jax.Array, jax.Array]:
-    """Step 2, second half, and step 3: the decoded report (d, lanes) and the noisy boolean of every lane."""
-    coordinates = training.estimator.combine(now.sums, offer.basis, training.episodes)
-    public, secret = words_for_report(training, now.at)
-    randomized = jax.vmap(randomize, -1, -1)(training, offer.basis, coordinates, public, secret)
-    return randomized, randomize_score(training, now.score, now.at)
-
-
-def no_report(training: LocalTraining, offer: Offer, now: Play) -> tuple[jax.Array, jax.Array]:
-    """What stands in for `report` when no lane has completed a submission."""
-    return jnp.zeros_like(offer.theta), jnp.zeros(now.score.shape, bool)
+def coordinates(training: LocalTraining, delivery: Delivery, now: Play) -> jax.Array:
+    """Step 2, second half: z (k, lanes), what every lane has to report."""
+    return training.estimator.combine(now.sums, delivery.basis, training.episodes)
 
 
 def _reset(training: LocalTraining, at: Address, episode: jax.Array, psi: Any) -> Any:

@@ -33,7 +33,7 @@ class Environment(Protocol):
         """Observation, reward, terminated, truncated, and anything."""
 
 
-class Episode(NamedTuple):
+class History(NamedTuple):
     """One history H_n."""
 
     observations: np.ndarray  # (T + 1, features)
@@ -63,17 +63,16 @@ class NumpyPlayer:
         """The coordinates z to randomise, and whether the score reached Θ."""
         recipe, theta = self.recipe, offer.theta.astype(float)
         rng = np.random.default_rng()  # its own, from the operating system; it decides actions, never a report
-        evolve = recipe.estimator == "evolution"
+        evolve = recipe.evolves
         xi = tried(rng, offer.query.dim, offer.episodes) if evolve else np.zeros((0, offer.episodes))
         episodes = []
         for e in range(offer.episodes):
             near = theta + recipe.spread * lift(offer.basis, xi[:, e]) if evolve else theta
-            greedy = evolve or recipe.action == "argmax"
-            episodes.append(self._episode(near, offer.alpha, greedy, rng))
+            episodes.append(self._episode(near, offer.alpha, recipe.greedy, rng))
         scored = episodes[0] if recipe.score == "training" else self._episode(theta, 0.0, True, rng)
         return coordinates(recipe, theta, offer.basis, episodes, xi), scored.rewards.sum() >= recipe.score_threshold
 
-    def _episode(self, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator) -> Episode:
+    def _episode(self, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator) -> History:
         network, environment = Network(self.recipe), self.environment
         first, _ = environment.reset()
         seen, actions, rewards = [np.asarray(first, float).ravel()], [], []
@@ -86,7 +85,7 @@ class NumpyPlayer:
             ended = terminated or truncated or len(rewards) >= self.recipe.max_steps
         if self.fixed_steps:
             self._play_on(self.recipe.max_steps - len(rewards), theta, alpha, greedy, rng)
-        return Episode(np.array(seen), np.array(actions), np.array(rewards), bool(terminated))
+        return History(np.array(seen), np.array(actions), np.array(rewards), bool(terminated))
 
     def _play_on(self, steps: int, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator) -> None:
         ended = True
@@ -108,12 +107,12 @@ def coordinates(
     recipe: Recipe,
     theta: np.ndarray,
     basis: np.ndarray | None,
-    episodes: list[Episode],
+    episodes: list[History],
     xi: np.ndarray,
     network: Differentiable | None = None,
 ) -> np.ndarray:
     """Z: what is reported of these episodes."""
-    if recipe.estimator == "evolution":
+    if recipe.evolves:
         return evolution(recipe, episodes, xi)
     g = gradient(recipe, theta, episodes, network)
     return g if basis is None else basis.T @ g
@@ -124,7 +123,7 @@ def lift(basis: np.ndarray | None, vector: np.ndarray) -> np.ndarray:
     return vector if basis is None else basis @ vector
 
 
-def evolution(recipe: Recipe, episodes: list[Episode], xi: np.ndarray) -> np.ndarray:
+def evolution(recipe: Recipe, episodes: list[History], xi: np.ndarray) -> np.ndarray:
     """Z = −(Σ ξ ξᵀ + k·I)⁻¹ Σ A ξ / σ (`policies/evolution.py`)."""
     targets = [returns(recipe, e, 0.0) for e in episodes]
     features = [fit_features(recipe, e.observations[:-1]) for e in episodes]
@@ -145,13 +144,13 @@ class Differentiable(Protocol):
         """The gradient (d,) of a sum over steps, from its derivatives by outputs and values."""
 
 
-def gradient(recipe: Recipe, theta: np.ndarray, episodes: list[Episode], network: Differentiable | None = None) -> np.ndarray:
+def gradient(recipe: Recipe, theta: np.ndarray, episodes: list[History], network: Differentiable | None = None) -> np.ndarray:
     """G: the gradient of the paper's loss, the mean over the local episodes (`policies/loss.py`)."""
-    network, critic = network or Network(recipe), recipe.baseline == "critic"
+    network, critic = network or Network(recipe), recipe.critic
     passed = [network.forward(theta, e.observations) for e in episodes]
     last = [_last_value(recipe, p.values[-1], e.terminated) for p, e in zip(passed, episodes, strict=True)]
     targets = [returns(recipe, e, v) for e, v in zip(episodes, last, strict=True)]
-    if recipe.baseline == "local" or recipe.standardize != "no":
+    if recipe.fits:
         features = np.concatenate([fit_features(recipe, e.observations[:-1]) for e in episodes])
         joined = np.concatenate(targets)
         residual = joined - features @ fit(recipe, features, joined)
@@ -169,7 +168,7 @@ def gradient(recipe: Recipe, theta: np.ndarray, episodes: list[Episode], network
     return total / len(episodes)
 
 
-def returns(recipe: Recipe, episode: Episode, after: float) -> np.ndarray:
+def returns(recipe: Recipe, episode: History, after: float) -> np.ndarray:
     """R_t, with `after` for V(s_T)."""
     rewards = episode.rewards
     if recipe.reward != "step":
@@ -211,7 +210,7 @@ def fit(recipe: Recipe, features: np.ndarray, targets: np.ndarray) -> np.ndarray
 
 
 def _last_value(recipe: Recipe, value: float, terminated: bool) -> float:
-    if recipe.baseline != "critic" or recipe.bootstrap == "zero" or (recipe.bootstrap == "timeout" and terminated):
+    if not recipe.critic or recipe.bootstrap == "zero" or (recipe.bootstrap == "timeout" and terminated):
         return 0.0
     return value
 

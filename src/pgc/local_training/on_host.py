@@ -1,8 +1,8 @@
-"""Steps 2 and 3 for agents whose worlds play on the host: `agent.py` for Gymnasium environments, many episodes side by side.
+"""Step 2 for agents whose worlds play on the host: `definition.py` for Gymnasium environments, many episodes side by side.
 
 An answer is a pure function of what was asked: of θ, and of the address of its random numbers (seed, trial, submission). Which
 process or machine gives it, beside which others, and how often it is asked, changes no bit of it. So work that is lost with a
-machine is done again, and gives the same report: nothing is randomised twice.
+machine is done again, and gives the same gradient.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from pgc.errors import PgcError, in_one_line
 from pgc.local_training.definition import LocalTraining
 from pgc.local_training.numpy_network import softmax
-from pgc.local_training.numpy_player import Episode, coordinates, lift, tried
+from pgc.local_training.numpy_player import History, coordinates, lift, tried
 from pgc.local_training.policies.on_host import HostPolicy
 from pgc.local_training.recipe import Recipe
 from pgc.local_training.worlds.creator import close
 from pgc.local_training.worlds.host import EnvironmentFailed, HostWorld, reset
-from pgc.numerics.randomness import Stream
-from pgc.randomise.release import public_words
+from pgc.numerics.randomness import Stream, host_address, host_rng
+from pgc.wire.values import Played
 
 LANES = 64
 """Episodes side by side."""
@@ -46,17 +46,6 @@ class Asked(NamedTuple):
     theta: np.ndarray
     basis: np.ndarray | None
     alpha: float
-
-
-class Sent(NamedTuple):
-    """What reaches the aggregator (`code`, `bit`), and what only a simulation's metrics may read (`score`, `ticks`)."""
-
-    code: np.ndarray
-    """What the mechanism drew."""
-    bit: bool
-    """The noisy boolean."""
-    score: float
-    ticks: int
 
 
 class Order(NamedTuple):
@@ -122,13 +111,12 @@ class HostAgents:
     seed: int
     """Of the run."""
     network: HostPolicy
-    recipe: Recipe
     spare: Spare = field(default_factory=lambda: Spare())
 
-    @classmethod
-    def of(cls, training: LocalTraining, seed: int, network: HostPolicy) -> HostAgents:
-        """For a problem."""
-        return cls(training, seed, network, Recipe.of(training))
+    @property
+    def recipe(self) -> Recipe:
+        """What they do with θ."""
+        return self.training.recipe
 
     @property
     def world(self) -> HostWorld:
@@ -136,28 +124,35 @@ class HostAgents:
         assert isinstance(self.training.world, HostWorld)
         return self.training.world
 
-    def answer(self, asked: Sequence[Asked]) -> list[Sent]:
-        """Play, make one gradient of each submission's episodes, randomise it."""
+    def answer(self, asked: Sequence[Asked]) -> list[Played]:
+        """Play, and make one gradient of each submission's episodes."""
         training, recipe = self.training, self.recipe
-        evolve, greedy = training.estimator.greedy, training.estimator.greedy or training.action == "argmax"
+        evolve, greedy = recipe.evolves, recipe.greedy
         orders: list[Order] = []
         tries = []
         for ask in asked:
-            dim = training.mechanism.dim
-            xi = tried(self._rng(ask, Stream.RESET), dim, training.episodes) if evolve else np.zeros((0, training.episodes))
+            xi = (
+                tried(self._rng(ask, Stream.RESET), training.dim, training.episodes)
+                if evolve
+                else np.zeros((0, training.episodes))
+            )
             psi = self._psi(ask)
-            seeds = np.random.SeedSequence(self._address(ask, Stream.WORLD)).generate_state(training.episodes_played).tolist()
+            seeds = (
+                np.random.SeedSequence(host_address(self.seed, ask.trial, ask.n, Stream.WORLD))
+                .generate_state(training.episodes_played)
+                .tolist()
+            )
             for e in range(training.episodes):
                 theta = ask.theta + recipe.spread * lift(ask.basis, xi[:, e]) if evolve else ask.theta
                 rng = None if greedy and ask.alpha == 0 else self._rng(ask, Stream.PLAY, e)
                 orders.append(Order(theta, psi, seeds[e], rng, ask.alpha, greedy))
-            if training.score == "greedy":
+            if recipe.score == "greedy":
                 orders.append(Order(ask.theta, psi, seeds[-1], None, 0.0, True))
             tries.append(xi)
         episodes = self.play(orders)
         each = training.episodes_played
         return [
-            self._sent(ask, episodes[i * each : (i + 1) * each], xi) for i, (ask, xi) in enumerate(zip(asked, tries, strict=True))
+            self._made(ask, episodes[i * each : (i + 1) * each], xi) for i, (ask, xi) in enumerate(zip(asked, tries, strict=True))
         ]
 
     def scores(self, theta: np.ndarray, psi: Any, episodes: int, seed: int, first: int = 0) -> np.ndarray:
@@ -166,7 +161,7 @@ class HostAgents:
         orders = [Order(theta.astype(float), psi, s, None, 0.0, True) for s in seeds]
         return np.array([e.rewards.sum() for e in self.play(orders)])
 
-    def play(self, orders: Sequence[Order]) -> list[Episode]:
+    def play(self, orders: Sequence[Order]) -> list[History]:
         """Every episode, LANES at a time: when one ends, the next one takes its place."""
         waiting = deque(enumerate(orders))
         width = max(1, min(LANES, LANE_NUMBERS // len(orders[0].theta)))
@@ -249,25 +244,14 @@ class HostAgents:
         if not (np.isfinite(rewards).all() and np.isfinite(observations).all()):
             what = "a reward" if np.isfinite(observations).all() else "an observation"
             raise EnvironmentFailed(f"{world.name} returned {what} that is not finite")
-        played[lane.which] = Episode(observations, np.array(lane.actions), rewards, bool(terminated))
+        played[lane.which] = History(observations, np.array(lane.actions), rewards, bool(terminated))
         self.spare.give(lane.order.psi, lane.env)
         return True
 
-    def _sent(self, ask: Asked, episodes: list[Episode], xi: np.ndarray) -> Sent:
-        """Step 3: the only door."""
-        training, recipe = self.training, self.recipe
-        played = episodes[: training.episodes]
-        z = self._by_policy(coordinates, recipe, ask.theta, ask.basis, played, xi, self.network)
-        mechanism, scored = training.mechanism, episodes[-1] if training.score == "greedy" else episodes[0]
-        gradient = mechanism.flat(np.zeros_like(z) if training.control else z)
-        public = public_words(public_seed(self.seed, ask), mechanism.public_words)
-        secret = self._rng(ask, Stream.SECRET).integers(2**32, size=mechanism.secret_words, dtype=np.uint32)
-        code = mechanism.draw(mechanism.prepare(gradient, public), secret)
-        score, bit = float(scored.rewards.sum()), False
-        if training.score_bit is not None:
-            word = self._rng(ask, Stream.SCORE).integers(2**32, size=1, dtype=np.uint32)
-            bit = bool(training.score_bit.draw(np.asarray(score >= recipe.score_threshold), word[0]))
-        return Sent(np.asarray(code), bit, score, sum(len(e.rewards) for e in episodes))
+    def _made(self, ask: Asked, episodes: list[History], xi: np.ndarray) -> Played:
+        played, scored = episodes[: self.training.episodes], episodes[-1] if self.recipe.score == "greedy" else episodes[0]
+        z = self._by_policy(coordinates, self.recipe, ask.theta, ask.basis, played, xi, self.network)
+        return Played(z, float(scored.rewards.sum()), sum(len(e.rewards) for e in episodes))
 
     def _by_policy(self, work: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
         """What may call a policy of a user's own."""
@@ -286,21 +270,7 @@ class HostAgents:
         )
 
     def _rng(self, ask: Asked, stream: Stream, position: int = 0) -> np.random.Generator:
-        return np.random.default_rng(self._address(ask, stream, position))
-
-    def _address(self, ask: Asked, stream: Stream, position: int = 0) -> list[int]:
-        return [self.seed, ask.trial, ask.n, stream, position]
-
-
-def public_seed(seed: int, ask: Asked) -> bytes:
-    """Of the public words of a report: anyone may know it, and it does not depend on the gradient."""
-    return b"pgc simulated public " + b"".join(int(x).to_bytes(8, "little") for x in (seed, ask.trial, ask.n))
-
-
-def decoded(mechanism: Any, sent: Sent, seed: int, ask: Asked) -> np.ndarray:
-    """g̃ on the aggregator, in the coordinates of the offer's subspace."""
-    made: np.ndarray = mechanism.decode(sent.code, public_words(public_seed(seed, ask), mechanism.public_words))
-    return made
+        return host_rng(self.seed, ask.trial, ask.n, stream, position)
 
 
 def _normal(u: np.ndarray) -> np.ndarray:

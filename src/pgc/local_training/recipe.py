@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pgc.errors import PgcError
-
-if TYPE_CHECKING:
-    from pgc.local_training.definition import LocalTraining
 
 Bounds = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Step 2 in numbers and names; the fields mean what they mean in `TrainConfig`."""
+class LossOptions:
+    """The loss and the choices that the paper's text leaves open; the fields mean what they mean in `TrainConfig`."""
+
+    discount: float = 0.99
+    value_weight: float = 0.5
+    entropy_weight: float = 0.01
+    reward: Literal["step", "end", "failure"] = "step"
+    bootstrap: Literal["zero", "always", "timeout"] = "always"
+    reduction: Literal["sum", "mean"] = "sum"
+    standardize: Literal["no", "center", "scale"] = "no"
+    baseline: Literal["critic", "none", "local"] = "critic"
+    """What stands for V(s_t) in A: the network's value, nothing, or what the agent fits to its own episodes (`baseline.py`)."""
+
+    @property
+    def critic(self) -> bool:
+        """Whether V of the network is used and learnt. A baseline that nobody trains would only add noise."""
+        return self.baseline == "critic"
+
+    @property
+    def fits(self) -> bool:
+        """Whether returns are compared with a fit, be it their mean."""
+        return self.baseline == "local" or self.standardize != "no"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(LossOptions):
+    """Step 2 in numbers and names: config, engines, devices and service hold this one value.
+
+    The fields mean what they mean in `TrainConfig`.
+    """
 
     bounds: Bounds
     """The public box in which observations usually lie, one pair for each number of an observation."""
@@ -34,13 +59,8 @@ class Recipe:
     """Of a continuous action, in units of half its range."""
     action: Literal["sampled", "argmax"] = "sampled"
     score: Literal["training", "greedy"] = "greedy"
-    discount: float = 0.99
-    value_weight: float = 0.5
-    entropy_weight: float = 0.01
-    reward: Literal["step", "end", "failure"] = "step"
     bootstrap: Literal["zero", "always", "timeout"] = "timeout"
     baseline: Literal["critic", "none", "local"] = "local"
-    reduction: Literal["sum", "mean"] = "sum"
     standardize: Literal["no", "center", "scale"] = "scale"
     image: tuple[int, int, int] | None = None
     """Height, width and channels, where an observation is a picture (and `bounds` is empty)."""
@@ -91,34 +111,26 @@ class Recipe:
         world: dict[str, Any] = dict(bounds=bounds, actions=actions, max_steps=max_steps, score_threshold=score_threshold)
         return cls(**world, **(card | {"hidden": tuple(widths)}))
 
+    @property
+    def loss(self) -> LossOptions:
+        """The loss alone: what is compiled for it does not depend on the rest."""
+        return LossOptions(**{f.name: getattr(self, f.name) for f in fields(LossOptions)})
+
+    @property
+    def evolves(self) -> bool:
+        """Whether agents try policies near θ, in place of differentiating."""
+        return self.estimator == "evolution"
+
+    @property
+    def greedy(self) -> bool:
+        """Whether training episodes are played greedily."""
+        return self.evolves or self.action == "argmax"
+
     @classmethod
-    def of(cls, training: LocalTraining) -> Recipe:
-        """What the agents of a simulation do, for real devices."""
-        world, policy, estimator = training.world, training.policy, training.estimator
-        loss, actions = estimator.loss, policy.actions
-        return cls(
-            bounds=tuple((float(low), float(high)) for low, high in world.observation_bounds),
-            actions=actions.count if hasattr(actions, "count") else tuple(zip(actions.low, actions.high, strict=True)),
-            max_steps=world.max_steps,
-            score_threshold=world.score_threshold,
-            hidden=getattr(policy, "hidden", ()),
-            biases=getattr(policy, "biases", False),
-            normalize=getattr(policy, "bounds", None) is not None,
-            image=world.image,
-            estimator="evolution" if estimator.greedy else "policy-gradient",
-            spread=getattr(estimator, "spread", 1.0),
-            std=getattr(actions, "std", 0.5),
-            action=training.action,
-            score=training.score,
-            discount=loss.discount,
-            value_weight=loss.value_weight,
-            entropy_weight=loss.entropy_weight,
-            reward=loss.reward,
-            bootstrap=loss.bootstrap,
-            baseline=loss.baseline,
-            reduction=loss.reduction,
-            standardize=loss.standardize,
-        )
+    def of(cls, training: Any) -> Recipe:
+        """Returns what the agents of a simulation do (`problem.training`), for real devices."""
+        recipe: Recipe = training.recipe
+        return recipe
 
 
 CARD = tuple(f.name for f in fields(Recipe) if f.name not in ("bounds", "actions", "max_steps", "score_threshold", "image"))

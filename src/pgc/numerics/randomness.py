@@ -12,9 +12,11 @@ an address, unlike a chain of derived keys, costs one hash however deep it is.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 MAX_ITEMS = 2**29
 """Items (agents, submissions) that one trial can address."""
@@ -32,6 +34,34 @@ class Stream(IntEnum):
     PUBLIC = 5
     SCORE = 6
     THETA = 7
+
+
+class Address(NamedTuple):
+    """Where the random words of one submission are found."""
+
+    seed: jax.Array  # (2, *batch), of the trial
+    agent: jax.Array | int
+    submission: jax.Array | int
+
+
+def agent_number(worker: Any, index: Any, workers: int, submissions: int) -> Any:
+    """Returns which agent a worker plays as its `index`-th: an agent makes `submissions` (T), then the worker plays another."""
+    return index // submissions * workers + worker
+
+
+def address(seed: jax.Array, worker: Any, index: Any, workers: int, submissions: int) -> Address:
+    """Returns the address of the submission that a worker begins as its `index`-th."""
+    return Address(seed, agent_number(worker, index, workers, submissions), index * workers + worker)
+
+
+def host_rng(seed: int, trial: int, submission: int, stream: Stream, position: int = 0) -> np.random.Generator:
+    """Returns the generator of one stream of a submission that is played on the host."""
+    return np.random.default_rng(host_address(seed, trial, submission, stream, position))
+
+
+def host_address(seed: int, trial: int, submission: int, stream: Stream, position: int = 0) -> list[int]:
+    """Returns the numbers that seed that generator."""
+    return [seed, trial, submission, stream, position]
 
 
 def trial_seed(seed: int, trial: jax.Array | int) -> jax.Array:

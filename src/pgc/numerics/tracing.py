@@ -9,23 +9,28 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import jax
 import numpy as np
 
-from pgc.randomise.mechanisms.base import Mechanism
+
+class HasNumbers(Protocol):
+    """A frozen dataclass that says which of its numbers are traced: a mechanism."""
+
+    traced: ClassVar[dict[str, type[np.generic]]]
+    nested: ClassVar[tuple[str, ...]]
 
 
-def trace_mechanism(mechanism: Mechanism) -> None:
-    """Make the class of a mechanism, and of those inside it, JAX trees."""
-    _trace_kind(type(mechanism))
-    for name in mechanism.nested:
-        trace_mechanism(getattr(mechanism, name))
+def trace_numbers(value: HasNumbers) -> None:
+    """Make the class of a value, and of those inside it, JAX trees whose leaves are the numbers that it names."""
+    _trace_kind(type(value))
+    for name in value.nested:
+        trace_numbers(getattr(value, name))
 
 
 @cache
-def _trace_kind(kind: type[Mechanism]) -> None:
+def _trace_kind(kind: Any) -> None:
     """A tree whose leaves are the `traced` numbers. Of the rest, ε and C are left out: they are not shapes.
 
     A mechanism that is made anew from traced numbers is therefore not validated and has no ε: it can prepare, draw and decode.

@@ -12,7 +12,7 @@ from pgc.randomise.mechanisms.sphere import OnSphere
 
 def privacy_statement(problem: Problem) -> dict[str, Any]:
     """For a reviewer: mechanism, parameters, ε per report and in total, unit of privacy, what is not protected."""
-    config, mechanism = problem.config, problem.training.mechanism
+    config, mechanism = problem.config, problem.randomiser.mechanism
     guarantee = mechanism.guarantee
     not_protected = [
         "that an agent takes part, and when its report arrives: arrival times depend on episode lengths",

@@ -10,15 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.errors import PgcError
-from pgc.runs import figures, metrics
+from pgc.config.problem import Problem, build
 from pgc.engines.evaluation import scores_of
+from pgc.errors import PgcError
+from pgc.local_training.worlds.host import HostWorld
+from pgc.local_training.worlds.population import Population, Variation
+from pgc.runs import figures, metrics
 from pgc.runs.film import host_film
 from pgc.runs.folder import Folder, finite
 from pgc.runs.run import Run
-from pgc.config.problem import Problem, build
-from pgc.local_training.worlds.population import Population, Variation
-from pgc.local_training.worlds.host import HostWorld
 
 BELOW, ABOVE = (0.5, 0.8), (1.25, 2.0)
 """Out-of-range evaluation multiplies the lowest and the highest value of each varied field by these."""

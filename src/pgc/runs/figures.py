@@ -13,11 +13,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pgc.runs import metrics
-from pgc.runs.run import Run
 from pgc.config.problem import Problem, build
 from pgc.local_training.worlds.base import CompiledWorld, World
 from pgc.local_training.worlds.registry import world_of
+from pgc.runs import metrics
+from pgc.runs.run import Run
 
 POINTS = 400
 """Points along a curve: more than the eye or the page can tell apart."""
@@ -128,7 +128,7 @@ def epsilon_in_words(problem: Problem) -> str:
     """The mechanism and the ε that truly holds."""
     if problem.epsilon == float("inf"):
         return "no privacy (ε = ∞)"
-    guarantee = problem.training.mechanism.guarantee
+    guarantee = problem.randomiser.mechanism.guarantee
     return f"{problem.mechanism_name}, ε = {problem.epsilon:g}" + (
         "" if guarantee.honest else f" (not {problem.config.epsilon:g})"
     )

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from pgc.config.config import to_yaml
+from pgc.config.problem import Problem
 from pgc.engines.jobs import agents_of
 from pgc.errors import PgcError, in_one_line
-from pgc.config.problem import Problem
 from pgc.local_training.worlds.creator import close
 from pgc.local_training.worlds.host import reset, step
 

@@ -16,18 +16,18 @@ import numpy as np
 
 from pgc import __version__
 from pgc.config.config import TrainConfig
+from pgc.config.problem import Problem, build
 from pgc.engines import simulation
-from pgc.engines.crew import Crew
 from pgc.engines.backend import Hands, advance, simulation_of
+from pgc.engines.crew import Crew
+from pgc.engines.evaluation import scores_of
 from pgc.engines.simulation import Happened, Simulation, program_of
 from pgc.errors import PgcError
 from pgc.runs import metrics
-from pgc.engines.evaluation import scores_of
 from pgc.runs.folder import Folder
 from pgc.runs.machine import machine
-from pgc.runs.run import fingerprint
-from pgc.config.problem import Problem, build
 from pgc.runs.progress import Progress
+from pgc.runs.run import fingerprint
 
 POINTS = 300
 """Points along a learning curve."""

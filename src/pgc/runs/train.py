@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from pgc.config.config import TrainConfig, configure
-from pgc.engines.crew import Crew
+from pgc.config.problem import Problem, build
 from pgc.engines.backend import Hands, simulation_of
+from pgc.engines.crew import Crew
+from pgc.engines.evaluation import scores_of
 from pgc.engines.simulation import Happened
 from pgc.errors import Interrupted, PgcError
-from pgc.runs import figures, metrics
-from pgc.engines.evaluation import scores_of
-from pgc.runs.folder import new_path
-from pgc.runs.run import Run
 from pgc.privacy.statement import privacy_statement
-from pgc.config.problem import Problem, build
+from pgc.runs import figures, metrics
+from pgc.runs.folder import new_path
 from pgc.runs.progress import Progress, stop_signals
+from pgc.runs.run import Run
 
 CHECKPOINT_SECONDS = 20.0
 CHECKPOINT_ROWS = 2_000_000
@@ -191,6 +191,6 @@ class Session:
             "env_steps": self.env_steps,
             "seconds": round(seconds, 3),
         }
-        if score_bit := problem.training.score_bit:
+        if score_bit := problem.randomiser.score_bit:
             summary["success_rate_estimate"] = float(score_bit.success_rate(self.ones, self.received.sum()))
         return {**summary, "fst": fst.tolist()}

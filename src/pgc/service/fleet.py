@@ -16,11 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from pgc.errors import PgcError
-from pgc.local_training import definition as agent
-from pgc.local_training.definition import Address, LocalTraining
-from pgc.local_training.estimators.estimator import Evolution, PolicyGradient
+from pgc.local_training import definition
+from pgc.local_training.definition import LocalTraining
 from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
-from pgc.local_training.estimators.loss import LossOptions
 from pgc.local_training.numpy_player import NumpyPlayer
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.recipe import Recipe
@@ -28,11 +26,12 @@ from pgc.local_training.worlds.base import CompiledWorld, World
 from pgc.local_training.worlds.host import HostWorld
 from pgc.local_training.worlds.population import Population
 from pgc.local_training.worlds.registry import compiled
-from pgc.numerics.randomness import trial_seed
+from pgc.numerics.randomness import Address, trial_seed
 from pgc.randomise.device import Device
 from pgc.randomise.ledger import Ledger
 from pgc.service.client import ServiceClient, run_device
-from pgc.wire import Offer, Query
+from pgc.wire import Offer
+from pgc.wire.values import Delivery
 
 
 def recipe_for(world: World, card: Any) -> Recipe:
@@ -57,51 +56,27 @@ class CompiledPlayer:
 
     def fits(self, offer: Offer) -> bool:
         """Whether θ is as long as the recipe's policy has it."""
-        tried = self.recipe.estimator == "evolution"
-        return offer.theta.size == self.recipe.dim and not (tried and offer.query.dim > MOST_DIRECTIONS)
+        return offer.theta.size == self.recipe.dim and not (self.recipe.evolves and offer.query.dim > MOST_DIRECTIONS)
 
     def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
         """The coordinates z to randomise, and whether the score reached Θ."""
-        training = _training(self.world, self.recipe, offer.query, offer.episodes)
+        training = _training(self.world, self.recipe, offer.query.dim, offer.episodes)
         at = Address(jnp.asarray([secrets.randbits(32), secrets.randbits(32)], jnp.uint32), 0, 0)
-        handed = agent.Offer(jnp.asarray(offer.theta), None if offer.basis is None else jnp.asarray(offer.basis))
-        played = agent.play(training, handed, self.psi, at, jnp.asarray(offer.alpha, jnp.float32))
+        delivery = Delivery(jnp.asarray(offer.theta), None if offer.basis is None else jnp.asarray(offer.basis))
+        played = definition.play(training, delivery, self.psi, at, jnp.asarray(offer.alpha, jnp.float32))
         return np.asarray(played.coordinates, float), bool(played.score >= self.recipe.score_threshold)
 
 
 @lru_cache(8)
-def _training(world: World, recipe: Recipe, query: Query, episodes: int) -> LocalTraining:
-    """What the recipe says, as a simulation has it. What is randomised, and how, is the device's affair."""
-    policy = ActorCritic(
-        observation_dim=world.observation_dim,
-        actions=world.actions,
-        hidden=recipe.hidden,
-        biases=recipe.biases,
-        bounds=world.observation_bounds if recipe.normalize else None,
-    )
-    loss = LossOptions(
-        discount=recipe.discount,
-        value_weight=recipe.value_weight,
-        entropy_weight=recipe.entropy_weight,
-        reward=recipe.reward,
-        bootstrap=recipe.bootstrap,
-        reduction=recipe.reduction,
-        standardize=recipe.standardize,
-        baseline=recipe.baseline,
-    )
-    evolution = recipe.estimator == "evolution"
+def _training(world: World, recipe: Recipe, dim: int, episodes: int) -> LocalTraining:
+    """Returns what the recipe says, as a simulation has it. What is randomised, and how, is the device's affair."""
     return LocalTraining(
         world=world,
         population=Population(base=world.default_psi, variations=()),
-        policy=policy,
-        estimator=Evolution(policy=policy, loss=loss, world=world, spread=recipe.spread, dim=query.dim)
-        if evolution
-        else PolicyGradient(policy=policy, loss=loss, world=world),
-        mechanism=query.mechanism,
-        score_bit=None,
+        policy=ActorCritic.of(recipe, world.actions),
+        recipe=recipe,
+        dim=dim,
         episodes=episodes,
-        action=recipe.action,
-        score=recipe.score,
     )
 
 
@@ -181,7 +156,7 @@ class Fleet:
         if isinstance(self.world, HostWorld):
             psi = self.population.pick(np.random.default_rng([self.seed, n]).random(len(self.population.variations)))
             return NumpyPlayer(HostEnvironment(self.world, self.world.make(psi)), self.recipe)
-        psi = agent.draw_psi(Address(trial_seed(self.seed, 0), n, 0), self.population)
+        psi = definition.draw_psi(Address(trial_seed(self.seed, 0), n, 0), self.population)
         return CompiledPlayer(compiled(self.world), psi, self.recipe)
 
 

@@ -13,9 +13,10 @@ from safetensors.numpy import load, save
 
 from pgc.config.config import TrainConfig
 from pgc.config.problem import build, build_own
-from pgc.deliver import schedule
+from pgc.deliver.initial import initial_theta
+from pgc.deliver.schedule import Schedule
 from pgc.errors import PgcError
-from pgc.local_training.definition import LocalTraining, initial_theta
+from pgc.local_training.definition import LocalTraining
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.recipe import Recipe
 from pgc.numerics.randomness import trial_seed
@@ -70,7 +71,7 @@ class Model:
             if not isinstance(problem.training.policy, ActorCritic):
                 raise PgcError("devices of pgc know the actor-critic network; serve θ of a policy of your own with --theta")
             self.config, self.aggregator, self.training = problem.config, problem.aggregator, problem.training
-            mechanism, self.score_bit = self.training.mechanism, self.training.score_bit
+            mechanism, self.score_bit = problem.randomiser.mechanism, problem.randomiser.score_bit
             theta = initial_theta(trial_seed(self.config.seed, 0), self.training.policy, self.config.initial)
         else:
             own = build_own(self.config)
@@ -85,7 +86,7 @@ class Model:
     @property
     def recipe(self) -> Recipe | None:
         """What devices do with θ, where this program knows."""
-        return None if self.training is None else Recipe.of(self.training)
+        return None if self.training is None else self.training.recipe
 
     @property
     def version(self) -> int:
@@ -110,7 +111,7 @@ class Model:
             policy_version=int(state.version),
             query=self.query,
             episodes=self.config.local_episodes,
-            alpha=schedule.alpha(int(state.received), self.config.alpha_start, self.config.alpha_decay),
+            alpha=Schedule(self.config.alpha_start, self.config.alpha_decay).alpha(int(state.received)),
             theta=np.asarray(state.theta, np.float32),
             basis=None if state.basis is None else np.asarray(state.basis, np.float32),
         )

@@ -1,4 +1,4 @@
-"""Steps 1 and 4: offers and the update rule.
+"""Step 4: the update rule, and what of the aggregator's state is delivered next.
 
 All of this is post-processing of ε-LDP reports, so it costs no privacy: the buffer, the optimiser, averaging, the cap on the
 policy's outputs, the subspace of the next offers and the repeated use of a report.
@@ -11,16 +11,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from pgc.deliver.subspace import Subspace
-from pgc.local_training.definition import Offer
 from pgc.numerics.tracing import trace_fields
 from pgc.update.cap import OutputCap
+from pgc.wire.values import Delivery
+
+
+class HasBasis(Protocol):
+    """A public subspace of θ-space (`deliver/subspace.py`)."""
+
+    def basis(self, theta: jax.Array) -> jax.Array:
+        """W (d, k), made from this θ."""
 
 
 class AggregatorState(NamedTuple):
@@ -60,7 +66,7 @@ class Aggregator:
     """|B| where reports are trimmed, since they must be kept one by one; else 0."""
     report_norm: float = math.inf
     """A report longer than this is shortened to it; inf: none is (the paper)."""
-    subspace: Subspace | None = None
+    subspace: HasBasis | None = None
     """Where agents report; None: the whole gradient (the paper)."""
     cap: OutputCap | None = None
     """Keeps the policy from becoming certain; None: nothing does (the paper)."""
@@ -81,9 +87,9 @@ class Aggregator:
             discarded=zero,
         )
 
-    def offer(self, state: AggregatorState) -> Offer:
+    def delivery(self, state: AggregatorState) -> Delivery:
         """Step 1: what the next agent is handed."""
-        return Offer(state.theta, state.basis)
+        return Delivery(state.theta, state.basis)
 
     def accept(self, state: AggregatorState, report: jax.Array, version: jax.Array) -> AggregatorState:
         """Step 4: take one decoded report g̃ that was computed from θ of `version`."""

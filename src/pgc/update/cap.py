@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.numerics.public_states import public_states
-from pgc.spaces import Bounds
+from pgc.spaces import Actions, Bounds
+
+
+class Scaled(Protocol):
+    """A policy over one flat θ whose outputs can be scaled without changing its greedy actions."""
+
+    @property
+    def actions(self) -> Actions:
+        """What its outputs mean."""
+
+    def unflatten(self, theta: jax.Array) -> Any:
+        """θ (d, *batch) as `apply` wants it."""
+
+    def apply(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Outputs (outputs, *batch) and values (*batch) at observations (features, *batch)."""
+
+    def scale_outputs(self, theta: jax.Array, factor: jax.Array) -> jax.Array:
+        """θ (d,) whose outputs are multiplied by a factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +37,7 @@ class OutputCap:
     scaled, so greedy actions do not change. A function of θ and public values: post-processing.
     """
 
-    policy: ActorCritic
+    policy: Scaled
     bounds: Bounds
     most: float
 

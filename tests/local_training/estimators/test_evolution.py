@@ -9,7 +9,8 @@ from pgc.config.problem import build
 from pgc.engines.compiled import trial_seeds
 from pgc.local_training.definition import perturbation
 from pgc.local_training.estimators import evolution
-from pgc.local_training.estimators.loss import LossOptions, fitted, returns
+from pgc.local_training.estimators.loss import fitted, returns
+from pgc.local_training.recipe import LossOptions
 
 OPTIONS = LossOptions(baseline="local", discount=0.9)
 

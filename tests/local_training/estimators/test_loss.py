@@ -8,7 +8,6 @@ import pytest
 from pgc.local_training.estimators import baseline, streaming
 from pgc.local_training.estimators.loss import (
     Episode,
-    LossOptions,
     bootstrap_value,
     episode_loss,
     episode_returns,
@@ -18,6 +17,7 @@ from pgc.local_training.estimators.loss import (
     shaped_reward,
 )
 from pgc.local_training.policies.actor_critic import ActorCritic
+from pgc.local_training.recipe import LossOptions
 from pgc.local_training.worlds.cartpole import CartPole
 from pgc.spaces import Categorical, Gaussian
 from tests.conftest import PAPER_NET, more

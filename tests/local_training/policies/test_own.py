@@ -12,13 +12,13 @@ from pgc.deliver.subspace import TangentSubspace, features
 from pgc.engines.jobs import host_policy
 from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError
-from pgc.local_training.estimators.loss import Episode, LossOptions, gradient
+from pgc.local_training.estimators.loss import Episode, gradient
 from pgc.local_training.numpy_network import Network
 from pgc.local_training.on_host import HostAgents, Order
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.policies.on_host import JaxOnHost
 from pgc.local_training.policies.own import OwnPolicy, from_function
-from pgc.local_training.recipe import Recipe
+from pgc.local_training.recipe import LossOptions, Recipe
 from pgc.local_training.worlds.cartpole import CartPole
 from pgc.numerics.public_states import public_points, public_states
 from pgc.spaces import Categorical, Gaussian
@@ -65,7 +65,7 @@ def test_while_playing_as_well(estimator):
 
 
 def start_alike(observation_shape, outputs):
-    from pgc.local_training.definition import initial_theta
+    from pgc.deliver.initial import initial_theta
     from pgc.numerics.randomness import trial_seed
 
     theta = np.asarray(initial_theta(trial_seed(0, 0), NET, "glorot"))
@@ -190,7 +190,7 @@ def test_a_torch_module_plays_on_the_host(tmp_path, rng):
     rows, order = odd.each(thetas, seen), rng.permutation(40)
     np.testing.assert_array_equal(odd.each([thetas[i] for i in order], seen[order]), rows[order])
     np.testing.assert_array_equal(odd.each(thetas[:3], seen[:3]), rows[:3])
-    them = HostAgents.of(made.training, 0, policy)
+    them = HostAgents(made.training, 0, policy)
     orders = [Order(theta if i % 2 else theta + 0.1, them.world.default_psi, i, None, 0.0, True) for i in range(6)]
     together = them.play(orders)
     for i, alone in enumerate(orders):

@@ -22,7 +22,7 @@ CARTPOLE = "gymnasium:CartPole-v1"
 
 def agents(world, **settings):
     problem = build(configure(world=world, **settings))
-    return HostAgents.of(problem.training, 0, host_policy(problem))
+    return HostAgents(problem.training, 0, host_policy(problem))
 
 
 def played(world, n=1, **settings):

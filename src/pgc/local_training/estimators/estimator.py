@@ -15,8 +15,10 @@ import jax
 import jax.numpy as jnp
 
 from pgc.local_training.estimators import evolution, streaming
-from pgc.local_training.estimators.loss import Episode, LossOptions, bootstrap_value, fit_features, fit_returns, gradient
+from pgc.local_training.estimators.loss import Episode, bootstrap_value, fit_features, fit_returns, gradient
 from pgc.local_training.policies.actor_critic import Policy
+from pgc.local_training.policies.torch_module import TorchPolicy
+from pgc.local_training.recipe import LossOptions, Recipe
 from pgc.numerics.projection import lift, project
 
 if TYPE_CHECKING:
@@ -49,8 +51,6 @@ class PolicyGradient:
     policy: Policy
     loss: LossOptions
     world: World
-
-    greedy = False
 
     def parameters(self, theta: jax.Array, basis: jax.Array | None, xi: jax.Array) -> jax.Array:
         """Those that a local episode is played with: θ."""
@@ -102,8 +102,6 @@ class Evolution:
     dim: int
     """How many those are."""
 
-    greedy = True
-
     def parameters(self, theta: jax.Array, basis: jax.Array | None, xi: jax.Array) -> jax.Array:
         """Those that a local episode is played with: θ + σ W ξ."""
         return theta + self.spread * (lift(basis, xi) if xi.ndim == 1 else jax.vmap(lift, -1, -1)(basis, xi))
@@ -138,6 +136,14 @@ class Evolution:
 
 
 Estimator = PolicyGradient | Evolution
+
+
+def make_estimator(recipe: Recipe, policy: Policy | TorchPolicy, world: World, dim: int) -> Estimator:
+    """Returns the estimator that a recipe names, for reports of `dim` numbers."""
+    made: Any = policy  # one in PyTorch is differentiated by itself (`on_host.py`); of the estimator it needs the options alone
+    if recipe.evolves:
+        return Evolution(policy=made, loss=recipe.loss, world=world, spread=recipe.spread, dim=dim)
+    return PolicyGradient(policy=made, loss=recipe.loss, world=world)
 
 
 def _features(loss: LossOptions, world: World) -> int:

@@ -20,9 +20,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from pgc.local_training.estimators.loss import LossOptions, fitted
+from pgc.local_training.estimators.loss import fitted
 from pgc.local_training.estimators.streaming import ReturnSums, add_steps, no_sums
 from pgc.local_training.policies.actor_critic import sum_of_products
+from pgc.local_training.recipe import LossOptions
 from pgc.numerics.elimination import ridge_regression
 
 MOST_DIRECTIONS = 256

@@ -16,45 +16,21 @@ This file is the definition. `streaming.py` computes the same gradient while pla
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from pgc.local_training.estimators import baseline
 from pgc.local_training.policies.actor_critic import Policy
+from pgc.local_training.recipe import LossOptions
 
 if TYPE_CHECKING:
     from pgc.local_training.worlds.base import World
 
 STD_FLOOR = 1e-6
 """Returns that are all alike are only centred."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossOptions:
-    """The loss and the choices that the paper's text leaves open."""
-
-    discount: float = 0.99
-    value_weight: float = 0.5
-    entropy_weight: float = 0.01
-    reward: Literal["step", "end", "failure"] = "step"
-    bootstrap: Literal["zero", "always", "timeout"] = "always"
-    reduction: Literal["sum", "mean"] = "sum"
-    standardize: Literal["no", "center", "scale"] = "no"
-    baseline: Literal["critic", "none", "local"] = "critic"
-    """What stands for V(s_t) in A: the network's value, nothing, or what the agent fits to its own episodes (`baseline.py`)."""
-
-    @property
-    def critic(self) -> bool:
-        """Whether V of the network is used and learnt. A baseline that nobody trains would only add noise."""
-        return self.baseline == "critic"
-
-    @property
-    def fits(self) -> bool:
-        """Whether returns are compared with a fit, be it their mean."""
-        return self.baseline == "local" or self.standardize != "no"
 
 
 class Episode(NamedTuple):

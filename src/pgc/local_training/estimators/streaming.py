@@ -23,8 +23,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.local_training.estimators.loss import STD_FLOOR, LossOptions, fitted
+from pgc.local_training.estimators.loss import STD_FLOOR, fitted
 from pgc.local_training.policies.actor_critic import Policy, sum_of_products
+from pgc.local_training.recipe import LossOptions
 
 
 class Tape(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
+from pgc.local_training.recipe import Recipe
 from pgc.spaces import Actions
 
 FLAT = 0.3
@@ -51,6 +52,17 @@ class ActorCritic:
     biases: bool = False
     bounds: tuple[tuple[float, float], ...] | None = None
     """A public box: observations in it are seen as [−1, 1]. None: as they are."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, actions: Actions) -> ActorCritic:
+        """Returns the network that a recipe describes."""
+        return cls(
+            observation_dim=len(recipe.bounds),
+            actions=actions,
+            hidden=recipe.hidden,
+            biases=recipe.biases,
+            bounds=recipe.bounds if recipe.normalize else None,
+        )
 
     @property
     def shapes(self) -> list[tuple[int, int]]:

@@ -27,7 +27,7 @@ def _row(way: Way, epsilon: float, cells: Mapping[str, Cell], outcomes: Mapping[
     name = cell_name(way, epsilon, False)
     problem = build(cells[name].config)
     mine, control = outcomes[name], outcomes[cell_name(way, epsilon, True)]
-    mechanism, threshold = problem.training.mechanism, problem.training.world.score_threshold
+    mechanism, threshold = problem.randomiser.mechanism, problem.training.world.score_threshold
     received = float(mine.received.mean())
     better = require("scipy.stats", "train").mannwhitneyu(mine.averaged, control.averaged, alternative="greater").pvalue
     return {

@@ -7,37 +7,31 @@ import pytest
 
 from pgc.config.config import TrainConfig, configure
 from pgc.config.problem import build
-from pgc.engines import compiled as embedded
-from pgc.engines import reference
+from pgc.deliver.initial import initial_theta
+from pgc.engines import compiled, reference
 from pgc.engines.simulation import CPU_LANES, Simulation, engine_of, program_of
-from pgc.local_training.definition import address, draw_psi, initial_theta, play_episode
-from pgc.local_training.estimators.loss import LossOptions, gradient
-from pgc.randomise.mechanisms.score_bit import ScoreBit
-from tests.conftest import PAPER_NET, make_aggregator, make_training, more
+from pgc.local_training.definition import draw_psi, play_episode
+from pgc.local_training.estimators.loss import gradient
+from pgc.numerics.randomness import address
+from tests.conftest import PAPER_NET, more, paper_problem
 
 
 def small(**settings):
-    problem = build(configure(**{"workers": 3, "buffer_size": 3, **settings}))
-    return problem.training, problem.aggregator, problem.config.workers
+    return build(configure(**{"workers": 3, "buffer_size": 3, "submissions": 12, "trials": 1, **settings}))
 
 
 CASES = {
-    "laplace, as printed": (make_training("laplace", 1.0, 0.01), make_aggregator(), 9),
-    "prs, several episodes, greedy score, T = 2, score bit, trimmed and bounded": (
-        make_training(
-            "prs", 5.0, 1.0, action="sampled", episodes=2, score="greedy", submissions=2, score_bit=ScoreBit(epsilon=1.0),
-            loss=LossOptions(standardize="scale", reduction="mean", bootstrap="timeout"),
-        ),
-        make_aggregator(0.5, 3, max_staleness=1, uses_per_report=2, average_from=20, trim=0.34, held=3, report_norm=5.0),
-        3,
+    "laplace, as printed": paper_problem(workers=9),
+    "prs, several episodes, greedy score, T = 2, score bit, trimmed and bounded": paper_problem(
+        mechanism="prs", epsilon=12.0, score_epsilon=2.0, submissions_per_agent=2, clip=1.0, action="sampled", local_episodes=2,
+        score="greedy", standardize="scale", reduction="mean", bootstrap="timeout", workers=3, buffer_size=3, max_staleness=1,
+        uses_per_report=2, average_from=0.5, trim=0.34, report_norm=5.0,
     ),
     "index in a linear subspace, evolution, local baseline, cap": small(epsilon=2.0, local_episodes=3, estimator="evolution"),
 }  # fmt: skip
 MORE_CASES = {
-    "no privacy, end reward, sampled": (
-        make_training("none", np.inf, 1.0, action="sampled", loss=LossOptions(reward="end", bootstrap="zero")),
-        make_aggregator(),
-        4,
+    "no privacy, end reward, sampled": paper_problem(
+        epsilon=np.inf, clip=1.0, action="sampled", reward="end", bootstrap="zero", workers=4
     ),
     "privunit in a quadratic subspace, policy gradient": small(
         mechanism="privunit", subspace="quadratic", local_episodes=2, estimator="policy-gradient", buffer_size=2
@@ -51,27 +45,23 @@ MORE_CASES = {
 
 def run_engine(engine, seeds, most=64):
     lanes = seeds.shape[-1]
-    engine = embedded.in_lanes(engine, lanes)
+    engine = compiled.in_lanes(engine, lanes)
     state, records = engine.start(seeds, jnp.ones(lanes, bool)), []
     while bool(state.running.any()):
         state, record = engine.advance(state, most)
         records.append([np.asarray(r) for r in record])
-    return state, embedded.Record(*(np.concatenate(r) for r in zip(*records, strict=True)))
+    return state, compiled.Record(*(np.concatenate(r) for r in zip(*records, strict=True)))
 
 
 @pytest.mark.parametrize("case", [*CASES, *more(*MORE_CASES)])
 def test_the_fast_engine_is_the_simple_loop(case):
-    training, aggregator, workers = (CASES | MORE_CASES)[case]
-    # The basis of a subspace is a solution of linear equations in float32, and rounds more: shorter, and to fewer digits.
-    submissions, loose = (40, 1) if not aggregator.updates_are_dear else (12, 500)
-    seeds = embedded.trial_seeds(0, np.arange(32))
-    initial = "flat" if aggregator.subspace else "glorot"
-    engine = embedded.Engine(training=training, aggregator=aggregator, workers=workers, submissions=submissions, initial=initial)
-    state, records = run_engine(engine, seeds)
+    problem = (CASES | MORE_CASES)[case]
+    # The basis of a subspace is a solution of linear equations in float32, and rounds more: to fewer digits.
+    submissions, loose = problem.config.submissions, 500 if problem.aggregator.updates_are_dear else 1
+    seeds = compiled.trial_seeds(0, np.arange(32))
+    state, records = run_engine(compiled.engine_of(problem), seeds)
     for trial in (0, 7):
-        oracle = reference.run(
-            training, aggregator, seed=seeds[:, trial], workers=workers, submissions=submissions, initial=initial
-        )
+        oracle = reference.run(problem, seed=seeds[:, trial])
         when = records.delivered[:, trial]
         assert when.sum() == submissions
         np.testing.assert_allclose(records.score[when, trial], oracle.scores, rtol=0 if loose == 1 else 1e-4)
@@ -88,16 +78,9 @@ def test_the_fast_engine_is_the_simple_loop(case):
 
 
 def test_how_often_the_host_looks_does_not_change_a_bit():
-    training, aggregator, workers = CASES["laplace, as printed"]
-    seeds = embedded.trial_seeds(0, np.arange(32))
-    thetas = [
-        run_engine(
-            embedded.Engine(training=training, aggregator=aggregator, workers=workers, submissions=40, ticks_per_turn=16),
-            seeds,
-            most,
-        )[0].aggregator.theta
-        for most in (7, 64)
-    ]
+    engine = compiled.engine_of(CASES["laplace, as printed"])
+    seeds = compiled.trial_seeds(0, np.arange(32))
+    thetas = [run_engine(engine, seeds, most)[0].aggregator.theta for most in (7, 64)]
     assert np.array_equal(*thetas)
 
 
@@ -161,10 +144,10 @@ def test_the_stopping_rule_uses_only_the_noisy_booleans_and_stops():
     )
     engine = engine_of(always)
     ones = jnp.full(2, 49)
-    monitor = embedded.Monitor(jnp.full(2, 49), ones)
+    monitor = compiled.Monitor(jnp.full(2, 49), ones)
     monitor, stop = engine._watch(monitor, jnp.array([True, False]), jnp.array([True, True]))
     assert stop.all() and not monitor.reports.any()
-    monitor, stop = engine._watch(embedded.Monitor(jnp.full(2, 49), jnp.full(2, 20)), jnp.ones(2, bool), jnp.ones(2, bool))
+    monitor, stop = engine._watch(compiled.Monitor(jnp.full(2, 49), jnp.full(2, 20)), jnp.ones(2, bool), jnp.ones(2, bool))
     assert not stop.any()
 
 
@@ -182,7 +165,7 @@ def test_a_stopped_trial_stops_for_good():
             bits[happened.trial, happened.n - 1] = happened.bit
     received = simulation.collected("received")
     assert (received < 600).any()
-    score_bit = problem.training.score_bit
+    score_bit = problem.randomiser.score_bit
     for trial in range(3):  # the stop is a function of the bits alone
         rates = score_bit.success_rate(bits[trial].reshape(30, 20).sum(axis=1), 20) - 2 * score_bit.deviation(20)
         stops = np.flatnonzero(rates > 0.3)
@@ -192,10 +175,10 @@ def test_a_stopped_trial_stops_for_good():
 @pytest.mark.more
 def test_without_noise_the_engine_is_clipped_sgd_exactly():
     """One worker, |B| = 1, ε = ∞: θ_n = θ_{n−1} − η·clip(g_n), each g_n from the loss on the episode that was played."""
-    training, learning_rate, submissions = make_training("none", np.inf, 0.5), 0.5, 5
-    engine = embedded.Engine(training=training, aggregator=make_aggregator(learning_rate), workers=1, submissions=submissions)
-    seeds = embedded.trial_seeds(2, np.arange(32))
-    state, records = run_engine(engine, seeds)
+    problem = paper_problem(epsilon=np.inf, clip=0.5, workers=1, submissions=5)
+    training, learning_rate = problem.training, 0.5
+    seeds = compiled.trial_seeds(2, np.arange(32))
+    state, records = run_engine(compiled.engine_of(problem), seeds)
     assert records.staleness[records.delivered].max() == 0  # with one worker nothing is stale
     theta = initial_theta(seeds[:, 0], PAPER_NET, "glorot")
 
@@ -204,7 +187,7 @@ def test_without_noise_the_engine_is_clipped_sgd_exactly():
         episode = play_episode(training, theta, draw_psi(at, training.population), at, 0, 0, alpha, True)
         return gradient(theta, [episode], PAPER_NET, training.estimator.loss, training.world)
 
-    for n in range(submissions):
-        g = gradient_at(theta, address(training, seeds[:, 0], 0, n, 1), max(0.0, 0.5 - n / 1800))
+    for n in range(5):
+        g = gradient_at(theta, address(seeds[:, 0], 0, n, 1, 1), max(0.0, 0.5 - n / 1800))
         theta = theta - learning_rate * g / max(1.0, float(jnp.abs(g).sum()) / 0.25)
     np.testing.assert_allclose(state.aggregator.theta[:, 0], theta, rtol=1e-5, atol=1e-7)
