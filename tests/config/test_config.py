@@ -23,7 +23,7 @@ def test_the_papers_preset_is_the_paper():
     assert (c.discount, c.learning_rate, c.value_weight, c.entropy_weight) == (0.99, 0.5, 0.5, 0.01)
     assert (c.clip, c.buffer_size, c.workers, c.submissions, c.trials) == (0.01, 1, 9, 90_000, 20)
     assert (c.action, c.alpha_start, c.alpha_decay, c.local_episodes, c.score) == ("argmax", 0.5, 1800.0, 1, "training")
-    assert build(replace(PRESETS["paper"], local_episodes=2)).training.score == "greedy"
+    assert build(replace(PRESETS["paper"], local_episodes=2)).training.recipe.score == "greedy"
     assert (c.reward, c.bootstrap, c.reduction, c.standardize, c.initial) == ("step", "always", "sum", "no", "glorot")
     assert c.population == ("gravity=9.7,9.8,9.9",)
     assert laplace.training.policy.dim == 112

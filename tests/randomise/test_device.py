@@ -12,7 +12,8 @@ from scipy import stats
 import pgc
 from pgc.errors import PgcError
 from pgc.randomise import device as module
-from pgc.randomise.device import LAPLACE_SECONDS, LAPLACE_START, Device, Refusal
+from pgc.randomise.device import Device, Refusal
+from pgc.randomise.mechanisms.laplace import SECONDS_AT_START, SECONDS_EACH
 from pgc.wire import Report
 from tests.chance import agrees, differs
 from tests.waiting import LIMIT
@@ -130,7 +131,7 @@ def taking(clock, work, seconds):
 
 def test_laplace_takes_a_fixed_time(tmp_path, monkeypatch, clock):
     """Its sampler takes longer for larger noise; drawing is padded to whole slots, so that a longer draw does not show."""
-    slot = LAPLACE_START + LAPLACE_SECONDS * 40
+    slot = SECONDS_AT_START + SECONDS_EACH * 40
     device, taken = Device.create(tmp_path / "l.db", 100.0), []
     monkeypatch.setattr(module, "draw_report", taking(clock, module.draw_report, iter([0.1 * slot, 0.9 * slot, 1.3 * slot])))
     for n in range(3):

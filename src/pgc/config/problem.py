@@ -28,7 +28,6 @@ from pgc.local_training.worlds.population import Population
 from pgc.local_training.worlds.registry import WORLDS, world_of
 from pgc.randomise.budget import split_budget
 from pgc.randomise.mechanisms.base import Mechanism
-from pgc.randomise.mechanisms.lift import NormLift
 from pgc.randomise.mechanisms.registry import find_mechanism, make_mechanism
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.randomise.simulated import Randomiser
@@ -38,12 +37,6 @@ from pgc.update.cap import OutputCap
 
 MOST_FEATURES = 4096
 """Dimensions of a subspace of features."""
-LAPLACE = ("laplace", "laplace-coordinatewise", "laplace-coordinatewise-wide", "laplace-l2")
-PAPER_BUFFERS = {"prs": 100}
-"""|B| of the paper where it is not 1."""
-PAPER_CLIPS = dict.fromkeys((*LAPLACE, "none"), 0.01)
-DEFAULT_CLIPS = dict.fromkeys((*LAPLACE, "none"), 2.0) | {"piecewise": 0.7}
-"""C where it is not 1. By default a gradient is clipped almost always, so that its direction is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +52,6 @@ class Problem:
     """Step 3."""
     aggregator: Aggregator
     """Step 4."""
-
-    @property
-    def mechanism_name(self) -> str:
-        """As a user knows it."""
-        mechanism = self.randomiser.mechanism
-        return f"{mechanism.inner.name}, norm lift" if isinstance(mechanism, NormLift) else mechanism.name
 
     @property
     def epsilon_gradient(self) -> float:
@@ -91,6 +78,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
     """Fill in what a config leaves to its preset and to the rules, so that `config.yaml` says everything."""
     paper, world, epsilon = config.preset == "paper", world_of(config), config.epsilon
     mechanism = "none" if epsilon == math.inf else config.mechanism
+    kind = find_mechanism(mechanism)
     epsilon = math.inf if mechanism == "none" else epsilon
     per_report, _ = split_budget(epsilon, config.score_epsilon, config.submissions_per_agent)
     where, policy = config.subspace, make_policy(config, world)
@@ -99,7 +87,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
     subspace = _make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
     directions = 0 if subspace is None else subspace.dim
     episodes = rules.local_episodes(per_report, directions) if config.local_episodes is None else config.local_episodes
-    buffer_size = (PAPER_BUFFERS.get(mechanism, 1) if paper else 10) if config.buffer_size is None else config.buffer_size
+    buffer_size = (kind.paper_buffer if paper else 10) if config.buffer_size is None else config.buffer_size
     rate = 0.5 if paper else rules.learning_rate(per_report, buffer_size, directions)
     if world.name not in WORLDS:  # what a world of one's own was found to be like
         bounds = tuple(f"{i}={low!r}:{high!r}" for i, (low, high) in enumerate(world.observation_bounds))
@@ -109,7 +97,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
         mechanism=mechanism,
         epsilon=epsilon,
         policy=config.policy or ("actor-critic" if world.image is None else "convolutional"),
-        clip=(PAPER_CLIPS if paper else DEFAULT_CLIPS).get(mechanism, 1.0) if config.clip is None else config.clip,
+        clip=(kind.paper_clip if paper else kind.default_clip) if config.clip is None else config.clip,
         subspace=where,
         local_episodes=episodes,
         estimator=config.estimator or rules.estimator(directions, episodes),
@@ -134,7 +122,7 @@ class OwnProblem:
 def build_own(config: TrainConfig) -> OwnProblem:
     """The aggregator's part, for θ of `config.own_policy` numbers."""
     validate(config)
-    find_mechanism(config.mechanism)
+    kind = find_mechanism(config.mechanism)
     dim = config.own_policy
     assert dim is not None
     if config.subspace not in (None, "full"):
@@ -144,7 +132,7 @@ def build_own(config: TrainConfig) -> OwnProblem:
     config = replace(
         config,
         subspace="full",
-        clip=DEFAULT_CLIPS.get(config.mechanism, 1.0) if config.clip is None else config.clip,
+        clip=kind.default_clip if config.clip is None else config.clip,
         local_episodes=rules.local_episodes(gradient_epsilon, 0) if config.local_episodes is None else config.local_episodes,
         buffer_size=buffer_size,
         learning_rate=rules.learning_rate(gradient_epsilon, buffer_size, 0)

@@ -13,7 +13,6 @@ import numpy as np
 from pgc.errors import PgcError
 from pgc.randomise.budget import NANO
 from pgc.randomise.ledger import APPLICATION, Ledger, words
-from pgc.randomise.mechanisms.lift import NormLift
 from pgc.wire import Offer, Report
 from pgc.wire.offer import OFFER_V1
 from pgc.wire.report import HEAD_SIZE, REPORT_V1, size_of, split
@@ -46,20 +45,15 @@ def _read(path: Path) -> bytes:
 def inspect_offer(offer: Offer) -> Facts:
     """What a device is asked for, what it costs, and what would leave it."""
     query, mechanism = offer.query, offer.query.mechanism
-    inside = mechanism.inner if isinstance(mechanism, NormLift) else mechanism
+    symbols = mechanism.parameters
     asked = "the whole gradient" if offer.basis is None else f"{query.dim} coordinates in a public subspace"
-    size = {"prs": "d̂", "prs-sign": "d̂", "index": "M"}.get(query.name)
-    parameters = [f"C = {query.clip:g}"] if query.name in ("laplace", "prs") or inside is not mechanism else []
-    parameters += [f"{size} = {query.size}"] if size else []
-    parameters += [f"k = {query.nearest}"] if query.nearest else []
-    parameters += ["lifted"] if inside is not mechanism else []
     return {
         "this is": f"an offer of {len(offer.encode())} bytes: what an aggregator asks of one device, once",
         "offer": f"{offer.offer_id:016x}",
         "policy version": offer.policy_version,
         "policy": f"θ of {len(offer.theta)} numbers, root mean square {float(np.sqrt(np.mean(offer.theta**2))):.4g}",
         "local play": f"{offer.episodes} episode(s), a random action with probability {offer.alpha:g}",
-        "asks for": f"{asked}, randomised by {query.name}" + (f" ({', '.join(parameters)})" if parameters else ""),
+        "asks for": f"{asked}, randomised by {query.name}" + (f" ({', '.join(symbols)})" if symbols else ""),
         "noisy boolean": f"asked for, at {words(query.score_nano_epsilon)}" if query.score_nano_epsilon else "not asked for",
         "costs": f"{words(query.cost)} of the device's lifetime budget, charged before anything is sent",
         "promise": mechanism.guarantee.statement,
@@ -80,14 +74,9 @@ def inspect_report(data: bytes, offer: Offer | None) -> Facts:
     if offer is None:
         return facts | {"meaning": "give the offer that it answers with --offer FILE"}
     report, query = Report.decode(data, offer), offer.query
-    code = np.atleast_1d(np.asarray(report.code))
-    said = {
-        "laplace": f"{len(code)} integers on a lattice: {', '.join(map(str, code[:4].tolist()))}{' …' if len(code) > 4 else ''}",
-        "index": f"vector {int(code[0])} of {query.size} in a public random code",
-    }.get(query.name, f"{len(code)} noisy bit(s): {''.join('1' if bit else '0' for bit in code)}")
     vector = report.vector(offer)
     return facts | {
-        "code": said,
+        "code": query.mechanism.in_words(report.code),
         "noisy boolean": "none" if report.score_bit is None else f"{report.score_bit} (true or not, by randomised response)",
         "estimate": f"{len(vector)} numbers of norm {float(np.linalg.norm(vector)):.4g}: mostly noise, useful in a mean of many",
         "promise": query.mechanism.guarantee.statement,

@@ -6,8 +6,6 @@ import math
 from typing import Any
 
 from pgc.config.problem import Problem
-from pgc.randomise.mechanisms.lift import NormLift
-from pgc.randomise.mechanisms.sphere import OnSphere
 
 
 def privacy_statement(problem: Problem) -> dict[str, Any]:
@@ -20,7 +18,7 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
     ]
     if not guarantee.honest:
         not_protected.insert(0, f"the printed ε = {guarantee.nominal_epsilon:g} does not hold for the gradient")
-    inside = mechanism.inner if isinstance(mechanism, NormLift) else mechanism
+    inside = mechanism.core
     if not inside.integers and problem.epsilon_gradient < math.inf:
         not_protected.append("the promise holds in real arithmetic; these floating-point draws must not leave a device")
     if problem.epsilon_gradient == float("inf"):
@@ -29,11 +27,11 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
         "unit_of_privacy": "one agent: its ψ, its episodes, its gradients and its scores, over all its submissions",
         "neighbouring": "any two inputs of that agent (local differential privacy)",
         "against": "anyone who sees the reports, the aggregator and all other agents included",
-        "mechanism": problem.mechanism_name,
+        "mechanism": mechanism.title,
         "parameters": {
             "dim": mechanism.dim,
             "subspace": config.subspace,
-            "clip": None if isinstance(mechanism, OnSphere) else config.clip,
+            "clip": config.clip if mechanism.clips else None,
             "reduced_dim": getattr(inside, "reduced_dim", None),
             "code_size": getattr(inside, "code_size", None),
             "lift": config.lift,

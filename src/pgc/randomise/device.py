@@ -23,17 +23,16 @@ from pgc.errors import BudgetSpent, PgcError
 from pgc.randomise.budget import epsilon_of, nano_of
 from pgc.randomise.ledger import Balance, Ledger, LedgerError, OtherOffer, words
 from pgc.randomise.mechanisms.clip import HUGE, clip_elements
+from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE
+from pgc.randomise.mechanisms.registry import ON_THE_WIRE
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.randomise.release import as_vector, release, release_score
 from pgc.wire import Malformed, Offer, Report
-from pgc.wire.query import KINDS
 from pgc.wire.report import size_of
 
 log = logging.getLogger("pgc.device")
-EXACT = tuple(kind.name for kind in KINDS.values())
-"""The mechanisms that may leave a device."""
-LAPLACE_SECONDS, LAPLACE_START = 70e-6, 1e-3
-"""For each number of a report, and once: more than twice what drawing takes (39 to 100 µs a number where this was written)."""
+EXACT = tuple(kind.name for number, kind in ON_THE_WIRE.items() if number < FIRST_OUTSIDE)
+"""The mechanisms of pgc that may leave a device. One from outside may as well, if the application names it in `accepts`."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,10 @@ class Device:
         choose it longer than any play. `clock`: by which an offer has expired; a late report is of no use, and no risk, so this
         may be the aggregator's.
         """
-        unknown = set(accepts) - set(EXACT)
+        known = [kind.name for kind in ON_THE_WIRE.values()]
+        unknown = set(accepts) - set(known)
         if unknown:
-            raise PgcError(f"a device can accept {', '.join(EXACT)}; not {', '.join(sorted(unknown))}")
+            raise PgcError(f"a device can accept {', '.join(known)}; not {', '.join(sorted(unknown))}")
         if slot_seconds is not None and not 0 < slot_seconds <= 86_400:
             raise PgcError(f"slot_seconds must be greater than 0, and at most a day, not {slot_seconds:g}")
         self._ledger, self._player, self._accepts = ledger, player, frozenset(accepts)
@@ -145,8 +145,8 @@ class Device:
             begun = time.perf_counter()
             with np.errstate(all="ignore"):  # whatever the application set: no gradient may raise
                 report = draw_report(understood, vector, success)
-            if understood.query.name == "laplace":  # its sampler takes longer for larger noise, which would tell of it
-                _wait(begun, LAPLACE_START + LAPLACE_SECONDS * understood.query.dim)
+            if seconds := understood.query.mechanism.release_seconds:
+                _wait(begun, seconds)
             return self._ledger.pay(understood.offer_id, digest, understood.query.cost, report)
         except (_Refused, Malformed, OtherOffer, BudgetSpent, LedgerError) as error:
             return Refusal(str(error))

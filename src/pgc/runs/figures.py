@@ -129,7 +129,7 @@ def epsilon_in_words(problem: Problem) -> str:
     if problem.epsilon == float("inf"):
         return "no privacy (ε = ∞)"
     guarantee = problem.randomiser.mechanism.guarantee
-    return f"{problem.mechanism_name}, ε = {problem.epsilon:g}" + (
+    return f"{problem.randomiser.mechanism.title}, ε = {problem.epsilon:g}" + (
         "" if guarantee.honest else f" (not {problem.config.epsilon:g})"
     )
 

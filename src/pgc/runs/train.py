@@ -166,7 +166,7 @@ class Session:
         fst = self.tracker.fst
         summary: dict[str, Any] = {
             "world": config.world,
-            "mechanism": problem.mechanism_name,
+            "mechanism": problem.randomiser.mechanism.title,
             "control": config.control,
             "epsilon": problem.epsilon,
             "epsilon_gradient": problem.epsilon_gradient,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pgc.numerics.tracing import trace_mechanism
+from pgc.numerics.tracing import trace_numbers
 from pgc.randomise.mechanisms.laplace import Laplace
 from pgc.randomise.mechanisms.registry import MECHANISMS, make_mechanism
 
@@ -20,7 +20,7 @@ def test_lanes_with_different_epsilon_and_clip_each_do_what_the_plain_mechanism_
     ]
     if name == "none":
         made = [make_mechanism("none", dim=6, epsilon=np.inf, clip=c) for c in (*CLIPS[:4], np.inf)]
-    trace_mechanism(made[0])
+    trace_numbers(made[0])
     lanes = jax.tree.map(lambda *numbers: jnp.stack([jnp.asarray(n) for n in numbers]), *made)
     gradients = (rng.normal(size=(5, 6)) * [[0.001], [1.0], [0.1], [30.0], [1.0]]).astype(np.float32)
     public = rng.integers(2**32, size=(5, made[0].public_words), dtype=np.uint32)
@@ -40,7 +40,7 @@ def test_lanes_with_different_epsilon_and_clip_each_do_what_the_plain_mechanism_
 
 
 def test_a_traced_mechanism_has_no_epsilon_to_read():
-    trace_mechanism(Laplace(dim=3, epsilon=1.0, clip=1.0))
+    trace_numbers(Laplace(dim=3, epsilon=1.0, clip=1.0))
     leaves, shape = jax.tree.flatten(Laplace(dim=3, epsilon=1.0, clip=1.0))
     again = jax.tree.unflatten(shape, leaves)
     assert again.dim == 3 and again.clip == 1 and not hasattr(again, "epsilon")

@@ -19,12 +19,12 @@ import numpy as np
 from pgc.errors import PgcError
 from pgc.privacy.audit.bounds import POWER, STRONG, lower_epsilon, samples_for
 from pgc.privacy.audit.events import Event, extremes, strongest
-from pgc.privacy.audit.paths import RELEASE, SIMULATED, Source, on_the_wire, paths_of, score_source, source
+from pgc.privacy.audit.paths import RELEASE, SIMULATED, Source, paths_of, score_source, source
 from pgc.privacy.audit.search import confirm, inputs, look
 from pgc.randomise.budget import epsilon_of, nano_of
 from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.mechanisms.randomized_response import WORD
-from pgc.randomise.mechanisms.registry import MECHANISMS, find_mechanism, make_mechanism
+from pgc.randomise.mechanisms.registry import MECHANISMS, find_mechanism, make_mechanism, on_the_wire
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.runs.progress import Progress
 from pgc.wire import Query

@@ -12,12 +12,11 @@ from pgc.privacy.audit.events import public
 from pgc.randomise.device import draw_report
 from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.mechanisms.duchi import Duchi
-from pgc.randomise.mechanisms.lift import NormLift
+from pgc.randomise.mechanisms.registry import on_the_wire
 from pgc.randomise.mechanisms.score_bit import ScoreBit
-from pgc.randomise.release import refuse_inexact, release
+from pgc.randomise.release import release
 from pgc.wire import Offer, Query, Report
 from pgc.wire.offer import public_seed
-from pgc.wire.query import NUMBERS
 
 SIMULATED, RELEASE = "simulated", "release"
 TOGETHER = 2048
@@ -42,15 +41,10 @@ def source(mechanism: Mechanism, path: str, rng: np.random.Generator) -> Source:
 def paths_of(mechanism: Mechanism) -> tuple[str, ...]:
     """The paths that it has."""
     try:
-        refuse_inexact(mechanism)
+        mechanism.refuse_release()
     except PgcError:
         return (SIMULATED,)
     return (SIMULATED, RELEASE)
-
-
-def on_the_wire(mechanism: Mechanism) -> bool:
-    """Whether an offer can ask for it."""
-    return type(mechanism.inner if isinstance(mechanism, NormLift) else mechanism) in NUMBERS
 
 
 def simulated(mechanism: Mechanism, rng: np.random.Generator) -> Source:
@@ -81,7 +75,7 @@ def simulated(mechanism: Mechanism, rng: np.random.Generator) -> Source:
 
 def released(mechanism: Mechanism) -> Source:
     """As a device draws them: through the bytes of its report, where an offer can ask for the mechanism."""
-    refuse_inexact(mechanism)
+    mechanism.refuse_release()
     if not on_the_wire(mechanism):
         return _repeated(lambda gradient, number: release(mechanism, gradient, public_seed(number)))
     query = Query.of(mechanism)

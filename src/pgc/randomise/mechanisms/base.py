@@ -5,6 +5,10 @@
     decode(code, public)      -> vector         on the aggregator
     error(norm)               -> number         its expected squared error, in closed form
 
+A mechanism owns all that is particular to it, and one file is enough to add one: besides these, its default clip, its form on the
+wire (`wire_number`, `asked`, `pack`), how it is released (`release`), the event that betrays most (`event`), and words for people
+(`parameters`, `in_words`). Each has a default, so that a mechanism for simulations needs none of them.
+
 `public` and `secret` are arrays of uniform 32-bit words, and that is all the randomness there is. In a simulation both come
 from a JAX key; on a device the secret ones come from the operating system and the public ones from a hash of the offer. The
 functions work on NumPy and JAX arrays alike (the array-API standard), so one source serves both, and a device needs no JAX.
@@ -16,12 +20,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pgc.errors import PgcError
+from pgc.randomise.exact.words import public_words, secret_words
+from pgc.randomise.mechanisms.forms import Asked, Event
 
 SMALLEST_CLIP = 1e-30
 SMALLEST_EPSILON = 1e-4
@@ -63,6 +70,17 @@ class Mechanism(ABC):
     """Whether a code is drawn by comparing integers, so that it has no floating-point channel."""
     nested: ClassVar[tuple[str, ...]] = ()
     """Fields that are mechanisms themselves."""
+    clips: ClassVar[bool] = True
+    """Whether `clip` is used at all."""
+    default_clip: ClassVar[float] = 1.0
+    """C of the default preset, where none is given."""
+    paper_clip: ClassVar[float] = 1.0
+    """C in the paper."""
+    paper_buffer: ClassVar[int] = 1
+    """|B| in the paper."""
+    wire_number: ClassVar[int | None] = None
+    """The number by which an offer asks for it: below 128 for those of pgc, 128 to 255 for others. None: no offer can.
+    It belongs to one class: what is derived from it has none, unless it states its own."""
 
     dim: int
     """d, the length of the gradient."""
@@ -70,6 +88,10 @@ class Mechanism(ABC):
     """ε of one report, as printed in the formula."""
     clip: float
     """C, the clipping size. Each mechanism says of what."""
+
+    def __init_subclass__(cls) -> None:
+        if "wire_number" not in vars(cls):
+            cls.wire_number = None
 
     def __post_init__(self) -> None:
         """Refuse parameters with which no guarantee can be stated."""
@@ -111,6 +133,11 @@ class Mechanism(ABC):
     def decode(self, code: Array, public: Array) -> Array:
         """g̃: what the aggregator makes of a code. Post-processing."""
 
+    @classmethod
+    def fitting_clip(cls, dim: int) -> float:
+        """Returns the C that suits a gradient of norm 1 in a random direction: `best` compares mechanisms with it."""
+        return 1.0
+
     def error(self, norm: float = 1.0) -> float:
         """E‖g̃ − g‖² for a gradient of this L2 norm that no clip changes. NaN where nobody has worked it out."""
         return math.nan
@@ -143,6 +170,96 @@ class Mechanism(ABC):
         if gradient.size != self.dim:
             raise PgcError(f"{self.name} was made for gradients of {self.dim} numbers, not of {gradient.size}")
         return gradient.reshape(self.dim)
+
+    @property
+    def core(self) -> Mechanism:
+        """The mechanism that draws: this one, or the one inside it."""
+        return self
+
+    @property
+    def title(self) -> str:
+        """The name by which a user knows it."""
+        return self.name
+
+    # Release: what may leave a device
+
+    def refuse_release(self) -> None:
+        """Raises an error unless its codes may leave a device: only what is exact in integers may."""
+        if not self.core.integers:
+            raise PgcError(
+                f"{self.core.name} has no exact form and is for simulation only; release with index, duchi, prs or laplace"
+            )
+
+    def release(self, gradient: np.ndarray, seed: bytes) -> Any:
+        """Draws a code with secret words of the operating system; the public ones come from the seed."""
+        thresholds = self.prepare(gradient, public_words(seed, self.public_words))
+        return self.draw(thresholds, secret_words(self.secret_words))
+
+    def decode_released(self, code: Any, seed: bytes) -> np.ndarray:
+        """Returns g̃ of a code that `release` made, on the aggregator."""
+        return np.asarray(self.decode(code, public_words(seed, self.public_words)))
+
+    @property
+    def release_seconds(self) -> float:
+        """Time that every release takes, where drawing takes longer for some codes than for others; 0 where it does not."""
+        return 0.0
+
+    # Wire: how an offer asks for it, and how a code is written into a report
+
+    def asked(self) -> Asked:
+        """Returns its parameters as an offer carries them."""
+        assert self.wire_number is not None
+        return Asked(self.wire_number, self.clip)
+
+    @classmethod
+    def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+        """Returns the mechanism that an offer asks for. Refuses numbers that mean nothing to it."""
+        _refuse(asked.flags == 0, "flags are unknown")
+        _refuse(asked.size == 0, "a size without a meaning")
+        _refuse(asked.nearest == 0, "a number of nearest without a meaning")
+        return cls(dim=dim, epsilon=epsilon, clip=asked.clip)
+
+    @property
+    def code_bits(self) -> int:
+        """Bits that a code takes in a report: a function of the parameters alone."""
+        raise NotImplementedError(f"{self.name} has no form on the wire")
+
+    def pack(self, code: Any) -> int:
+        """Returns a code as a number of `code_bits` bits; by default of a code that is an array of bits."""
+        return sum(int(bit) << i for i, bit in enumerate(np.atleast_1d(code)))
+
+    def unpack(self, number: int) -> Any:
+        """Returns the code of a number, the inverse of `pack`. Raises ValueError for one that no code has."""
+        return np.array([number >> i & 1 for i in range(self.code_bits)], bool)
+
+    # Audit and inspection
+
+    def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
+        """Returns the event of the likelihood-ratio test; None if nobody has worked it out (the audit then searches for one).
+
+        `words(number)` are the public words of the offer of that number. They are held fixed: a guarantee must hold for every
+        value of them, so an adversary may choose.
+        """
+        return None
+
+    def extremes(self, words: Callable[[int], np.ndarray]) -> list[np.ndarray]:
+        """Returns gradients that an audit should also compare, because this mechanism treats them least alike."""
+        return []
+
+    @property
+    def parameters(self) -> list[str]:
+        """Its parameters in symbols, for `pgc inspect`."""
+        return [f"C = {self.clip:g}"] if self.clips else []
+
+    def in_words(self, code: Any) -> str:
+        """Says what a code is, for `pgc inspect`."""
+        bits = np.atleast_1d(np.asarray(code))
+        return f"{len(bits)} noisy bit(s): {''.join('1' if bit else '0' for bit in bits)}"
+
+
+def _refuse(holds: bool, reason: str) -> None:
+    if not holds:
+        raise PgcError(reason)
 
 
 def require_finite_epsilon(mechanism: Mechanism) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pgc.randomise.mechanisms.base import Array
+from pgc.randomise.mechanisms.forms import Event
 from pgc.randomise.mechanisms.randomized_response import WORD, keep_threshold
 from pgc.randomise.mechanisms.sphere import Moments, OnSphere, mean_abs_coordinate, normal_words, scaled, uniform_direction
 
@@ -25,6 +28,7 @@ class Duchi(OnSphere):
 
     name = "duchi"
     integers = True
+    wire_number = 4
     smallest_dim = 1
     traced = {"keep": np.uint32, "flip": np.uint32, "size": np.float32}
 
@@ -84,3 +88,13 @@ class Duchi(OnSphere):
         """±Z/m."""
         xp = public.__array_namespace__()
         return xp.where(code, self.size, -self.size) * uniform_direction(public, self.dim, xp.float32)
+
+    @property
+    def code_bits(self) -> int:
+        """One bit."""
+        return 1
+
+    def opposite(self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]) -> Event | None:
+        """The side of the one."""
+        side = bool(np.asarray(prepare(gradient, words(0)))[0] == self.keep)
+        return Event(0, gradient, -gradient, lambda codes: codes[:, 0] == side, self.keep / WORD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from functools import cache, cached_property
@@ -14,6 +15,7 @@ import numpy as np
 from pgc.errors import PgcError, require
 from pgc.randomise.mechanisms import hadamard_code
 from pgc.randomise.mechanisms.base import Array, Mechanism
+from pgc.randomise.mechanisms.forms import Asked, Event
 from pgc.randomise.mechanisms.randomized_response import WORD
 from pgc.randomise.mechanisms.sphere import (
     TINY,
@@ -24,6 +26,7 @@ from pgc.randomise.mechanisms.sphere import (
     likelihood_ratio,
     normal_words,
     quantile,
+    refuse_clip,
     scaled,
     uniform_direction,
     unit,
@@ -57,6 +60,7 @@ class IndexCode(OnSphere):
 
     name = "index"
     integers = True
+    wire_number = 5
     traced = {"inside": np.uint32, "members": np.uint32, "size": np.float32, "border": np.float32}
 
     code_size: int
@@ -85,7 +89,7 @@ class IndexCode(OnSphere):
 
     @cached_property
     def members(self) -> int:
-        """K = |S|, of the largest m unless it is given."""
+        """Size k of the set S: the given one, or the k with the least expected error at this ε."""
         return self.nearest or best_members(self.dim, self.epsilon, self.code_size)
 
     @cached_property
@@ -197,6 +201,60 @@ class IndexCode(OnSphere):
         inside = secret[0] < xp.asarray(self.inside, dtype=xp.uint32)
         along = quantile(xp.where(inside, b * where, outside), self.dim)
         return self.size * leaning(along, u, secret[4:])
+
+    def asked(self) -> Asked:
+        """Returns M and k."""
+        return super().asked()._replace(size=self.code_size, nearest=self.members)
+
+    @classmethod
+    def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+        """Returns the mechanism with this M and k."""
+        refuse_clip(asked)
+        if asked.flags:
+            raise PgcError("flags are unknown")
+        return cls(dim=dim, epsilon=epsilon, clip=asked.clip, code_size=asked.size, nearest=asked.nearest)
+
+    @property
+    def code_bits(self) -> int:
+        """Those of the largest number."""
+        return (self.code_size - 1).bit_length()
+
+    def pack(self, code: Any) -> int:
+        """Returns the number that it is."""
+        return int(code)
+
+    def unpack(self, number: int) -> int:
+        """Returns the number, if a vector has it."""
+        if number >= self.code_size:
+            raise ValueError(f"number {number} of a code of {self.code_size}")
+        return number
+
+    def opposite(self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]) -> Event | None:
+        """A vector near the one."""
+        near, far = (np.asarray(prepare(g, words(0))) for g in (gradient, -gradient))
+        wanted = near & ~far  # all of `near`, where at most half of the vectors are near
+        likely = self.inside / WORD * wanted.sum() / near.sum()
+        return Event(0, gradient, -gradient, lambda codes: wanted[codes.ravel().astype(int)], likely)
+
+    def extremes(self, words: Callable[[int], np.ndarray]) -> list[np.ndarray]:
+        """Gradients with the fewest and the most near vectors: all must have k, but that is for the audit to see."""
+        return fewest_and_most(self, words(0))
+
+    @property
+    def parameters(self) -> list[str]:
+        """M and k."""
+        return [*super().parameters, f"M = {self.code_size}", f"k = {self.members}"]
+
+    def in_words(self, code: Any) -> str:
+        """Says which vector it is."""
+        return f"vector {int(code)} of {self.code_size} in a public random code"
+
+
+def fewest_and_most(mechanism: Mechanism, words: np.ndarray) -> list[np.ndarray]:
+    """Returns, of many random gradients, those that `prepare` marks the fewest and the most numbers for."""
+    tried = mechanism.clip * np.random.default_rng(2).standard_normal((300, mechanism.dim))
+    sizes = [int(np.asarray(mechanism.prepare(g, words)).sum()) for g in tried]
+    return [tried[int(np.argmin(sizes))], tried[int(np.argmax(sizes))]]
 
 
 def as_bytes(words: Array) -> Array:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pgc.errors import PgcError
 from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism
 from pgc.randomise.mechanisms.clip import clip_l2
-from pgc.randomise.mechanisms.sphere import OnSphere
+from pgc.randomise.mechanisms.forms import LIFTED, Asked, Event
+from pgc.randomise.mechanisms.index_code import IndexCode, fewest_and_most
+from pgc.randomise.mechanisms.sphere import OnSphere, far_away
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,3 +91,47 @@ class NormLift(Mechanism):
     def simulate(self, gradient: Array, public: Array, secret: Array) -> Array:
         """The inner one's, of the lifted gradient."""
         return self.clip * self.inner.simulate(self.lifted(self.flat(gradient)), public, secret)[: self.dim]
+
+    @property
+    def core(self) -> Mechanism:
+        """The mechanism inside."""
+        return self.inner
+
+    @property
+    def title(self) -> str:
+        """The inner one's name, and that it is lifted."""
+        return f"{self.inner.name}, norm lift"
+
+    def asked(self) -> Asked:
+        """The inner one's, with R and the flag of a lift."""
+        return self.inner.asked()._replace(clip=self.clip, flags=LIFTED)
+
+    @property
+    def code_bits(self) -> int:
+        """The inner one's."""
+        return self.inner.code_bits
+
+    def pack(self, code: Any) -> int:
+        """The inner one's."""
+        return self.inner.pack(code)
+
+    def unpack(self, number: int) -> Any:
+        """The inner one's."""
+        return self.inner.unpack(number)
+
+    def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
+        """Opposite gradients at the clip: lifted, they are opposite directions."""
+        return self.inner.opposite(far_away(self), words, self.prepare) if self.inner.integers else None
+
+    def extremes(self, words: Callable[[int], np.ndarray]) -> list[np.ndarray]:
+        """Those of the inner one, which sees a lifted gradient."""
+        return fewest_and_most(self, words(0)) if isinstance(self.inner, IndexCode) else []
+
+    @property
+    def parameters(self) -> list[str]:
+        """R, and the inner one's."""
+        return [f"C = {self.clip:g}", *self.inner.parameters, "lifted"]
+
+    def in_words(self, code: Any) -> str:
+        """The inner one's."""
+        return self.inner.in_words(code)

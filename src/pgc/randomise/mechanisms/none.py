@@ -19,6 +19,7 @@ class NoPrivacy(Mechanism):
 
     name = "none"
     largest_clip = math.inf
+    default_clip, paper_clip = 2.0, 0.01
     epsilon: float = math.inf
 
     @property

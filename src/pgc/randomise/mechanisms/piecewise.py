@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from pgc.errors import PgcError
 from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
 from pgc.randomise.mechanisms.clip import clip_elements
+from pgc.randomise.mechanisms.forms import Event
 from pgc.randomise.mechanisms.prs import paper_reduced_dim
 
 
@@ -29,6 +31,7 @@ class Piecewise(Mechanism):
     """
 
     name = "piecewise"
+    default_clip = 0.7
     traced = {"clip": np.float32, "reach": np.float32, "centre": np.float32}
 
     sampled: int
@@ -45,6 +48,11 @@ class Piecewise(Mechanism):
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
         """With the k that is asked for (as `reduced_dim`), or that of Wang et al."""
         return cls(dim=dim, epsilon=epsilon, clip=clip, sampled=options.get("reduced_dim") or paper_reduced_dim(epsilon, dim))
+
+    @classmethod
+    def fitting_clip(cls, dim: int) -> float:
+        """The largest coordinate of such a gradient is mostly below √(2·ln(2d)/d)."""
+        return min(1.0, math.sqrt(2 * math.log(2 * dim) / dim))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -101,6 +109,11 @@ class Piecewise(Mechanism):
         outside = place * (self.reach + 1) - self.reach  # a point of [−A, A] from which [ℓ, r] was cut out
         outside = xp.where(outside < low, outside, outside + length)
         return xp.where(choice < self.centre, low + length * place, outside)
+
+    def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
+        """Every coordinate at opposite ends; each sampled number in the interval of the one."""
+        one = np.full(self.dim, self.clip)
+        return Event(0, one, -one, lambda codes: np.asarray((codes >= 1).all(axis=1)), self.centre**self.sampled)
 
     def decode(self, code: Array, public: Array) -> Array:
         """C·d/k times each number, in its place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import cached_property
@@ -12,7 +13,11 @@ import numpy as np
 from pgc.errors import PgcError
 from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
 from pgc.randomise.mechanisms.clip import HUGE, clip_elements
+from pgc.randomise.mechanisms.forms import UNBIASED, Asked, Event
 from pgc.randomise.mechanisms.randomized_response import WORD, keep_threshold
+
+MOST_BITS = 23
+"""A report of bits has at most 24, the noisy boolean included, and so 16 bytes in all."""
 
 
 def paper_reduced_dim(epsilon: float, dim: int) -> int:
@@ -39,6 +44,8 @@ class ProjectedRandomSign(Mechanism):
 
     name = "prs"
     integers = True
+    wire_number = 2
+    paper_buffer = 100
     traced = {"clip": np.float32, "lowest_threshold": np.uint32, "highest_threshold": np.uint32, "size": np.float32}
 
     reduced_dim: int
@@ -58,6 +65,11 @@ class ProjectedRandomSign(Mechanism):
         """With the d̂ that is asked for, or the paper's; unbiased if asked for."""
         d_hat = options.get("reduced_dim") or paper_reduced_dim(epsilon, dim)
         return cls(dim=dim, epsilon=epsilon, clip=clip, reduced_dim=d_hat, unbiased=bool(options.get("unbiased")))
+
+    @classmethod
+    def fitting_clip(cls, dim: int) -> float:
+        """Projections of such a gradient are mostly below 3."""
+        return 3.0
 
     @property
     def guarantee(self) -> Guarantee:
@@ -153,6 +165,42 @@ class ProjectedRandomSign(Mechanism):
         for sign, words in zip(u, public.reshape(-1, self.dim), strict=True):
             total += sign * _entries(words, u.dtype)
         return total
+
+    def asked(self) -> Asked:
+        """Returns d̂, C, and whether it is decoded to be unbiased."""
+        assert self.wire_number is not None
+        return Asked(self.wire_number, self.clip, size=self.reduced_dim, flags=UNBIASED if self.unbiased else 0)
+
+    @classmethod
+    def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+        """Returns the mechanism with this d̂."""
+        if not 1 <= asked.size <= MOST_BITS:
+            raise PgcError(f"{asked.size} bits; 1 to {MOST_BITS} are possible")
+        if asked.flags not in (0, UNBIASED):
+            raise PgcError("flags are unknown")
+        if asked.nearest:
+            raise PgcError("a number of nearest without a meaning")
+        return cls(dim=dim, epsilon=epsilon, clip=asked.clip, reduced_dim=asked.size, unbiased=bool(asked.flags & UNBIASED))
+
+    @property
+    def code_bits(self) -> int:
+        """A bit for each projection."""
+        return self.reduced_dim
+
+    def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
+        """Gradients that saturate every bit; all bits set."""
+        for number in range(1000):
+            m = self.projection(words(number), np.float64)
+            if np.linalg.matrix_rank(m) == self.reduced_dim:
+                break
+        one = np.linalg.pinv(m) @ np.full(self.reduced_dim, 4 * self.clip)
+        likely = (self.highest_threshold / WORD) ** self.reduced_dim
+        return Event(number, one, -one, lambda codes: np.asarray(codes.all(axis=1)), likely)
+
+    @property
+    def parameters(self) -> list[str]:
+        """C and d̂."""
+        return [*super().parameters, f"d̂ = {self.reduced_dim}"]
 
 
 def _entries(words: Array, dtype: object) -> Array:

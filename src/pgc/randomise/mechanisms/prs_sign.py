@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from pgc.errors import PgcError
 from pgc.randomise.mechanisms.base import Array, Mechanism
+from pgc.randomise.mechanisms.forms import Asked
 from pgc.randomise.mechanisms.prs import ProjectedRandomSign
 from pgc.randomise.mechanisms.randomized_response import WORD
-from pgc.randomise.mechanisms.sphere import scaled
+from pgc.randomise.mechanisms.sphere import refuse_clip, scaled
 
 
 def best_reduced_dim(epsilon: float, dim: int) -> int:
@@ -31,6 +33,9 @@ class ProjectedSign(ProjectedRandomSign):
     """
 
     name = "prs-sign"
+    wire_number = 3
+    clips = False
+    paper_buffer = 1
     traced = {"lowest_threshold": np.uint32, "highest_threshold": np.uint32, "size": np.float32}
     clip: float = 1.0
 
@@ -38,6 +43,11 @@ class ProjectedSign(ProjectedRandomSign):
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
         """With the d̂ that is asked for, or that of the least error."""
         return cls(dim=dim, epsilon=epsilon, reduced_dim=options.get("reduced_dim") or best_reduced_dim(epsilon, dim))
+
+    @classmethod
+    def fitting_clip(cls, dim: int) -> float:
+        """It has no clip."""
+        return 1.0
 
     def error(self, norm: float = 1.0) -> float:
         """(π·d/(2·tanh²(ε/2d̂)) − 1)/d̂ for a direction that is spread over many coordinates, times ‖g‖² if that were known."""
@@ -56,3 +66,16 @@ class ProjectedSign(ProjectedRandomSign):
             xp.asarray(t, dtype=xp.uint32) for t in (self.highest_threshold, self.lowest_threshold, WORD // 2)
         )
         return xp.where(side > 0, highest, xp.where(side < 0, lowest, half))
+
+    def asked(self) -> Asked:
+        """Returns d̂ alone."""
+        assert self.wire_number is not None
+        return Asked(self.wire_number, size=self.reduced_dim)
+
+    @classmethod
+    def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+        """Returns the mechanism with this d̂."""
+        refuse_clip(asked)
+        if asked.flags:
+            raise PgcError("flags are unknown")
+        return super().from_asked(asked, dim=dim, epsilon=epsilon)

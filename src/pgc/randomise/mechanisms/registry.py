@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pgc.errors import PgcError, load
 from pgc.randomise.mechanisms.base import Guarantee, Mechanism
 from pgc.randomise.mechanisms.duchi import Duchi
+from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE, LAST_OUTSIDE, LIFTED, Asked
 from pgc.randomise.mechanisms.index_code import IndexCode
 from pgc.randomise.mechanisms.laplace import Laplace
 from pgc.randomise.mechanisms.laplace_readings import CoordinatewiseLaplace, EuclideanLaplace, WideCoordinatewiseLaplace
@@ -29,6 +30,9 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     )
 }  # fmt: skip
 
+ON_THE_WIRE: dict[int, type[Mechanism]] = {kind.wire_number: kind for kind in MECHANISMS.values() if kind.wire_number is not None}
+"""Those that an offer can ask for, by their numbers."""
+
 Kind = TypeVar("Kind", bound=type[Mechanism])
 
 
@@ -37,8 +41,36 @@ def register(kind: Kind) -> Kind:
     known = MECHANISMS.get(kind.name)
     if known is not None and (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
         raise PgcError(f"there is a mechanism called '{kind.name}' already; choose another name")
+    if known is kind:
+        return kind
+    number = kind.wire_number
+    if number is not None:
+        if not FIRST_OUTSIDE <= number <= LAST_OUTSIDE:
+            raise PgcError(f"wire_number of '{kind.name}' must be from {FIRST_OUTSIDE} to {LAST_OUTSIDE}, not {number}")
+        other = ON_THE_WIRE.get(number)
+        if other is not None and other.name != kind.name:
+            raise PgcError(f"'{other.name}' has the wire_number {number} already; choose another for '{kind.name}'")
+        ON_THE_WIRE[number] = kind
     MECHANISMS[kind.name] = kind
     return kind
+
+
+def on_the_wire(mechanism: Mechanism) -> bool:
+    """Whether an offer can ask for this mechanism."""
+    number = mechanism.core.wire_number
+    return number is not None and ON_THE_WIRE.get(number) is type(mechanism.core)
+
+
+def asked_for(asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+    """Returns the mechanism that an offer asks for, or refuses."""
+    kind = ON_THE_WIRE[asked.number]
+    if not asked.flags & LIFTED or not issubclass(kind, OnSphere):
+        if asked.flags & LIFTED:
+            raise PgcError(f"{kind.name} cannot be lifted")
+        return kind.from_asked(asked, dim=dim, epsilon=epsilon)
+    inner = kind.from_asked(asked._replace(clip=1.0, flags=asked.flags & ~LIFTED), dim=dim + 1, epsilon=epsilon)
+    assert isinstance(inner, OnSphere)
+    return NormLift(dim=dim, epsilon=epsilon, clip=asked.clip, inner=inner)
 
 
 def find_mechanism(name: str) -> type[Mechanism]:
@@ -72,16 +104,9 @@ def make_mechanism(name: str, *, dim: int, epsilon: float, clip: float, lift: bo
 
 
 def fitted(name: str, *, dim: int, epsilon: float, **options: Any) -> Mechanism:
-    """That mechanism with the clip that suits a gradient of norm 1 in a random direction: what `best` compares.
-
-    An L1 norm of √(2d/π), the largest coordinate below √(2·ln(2d)/d), and projections below 3 in size, as they mostly are.
-    """
-    clips = {
-        "laplace": 2 * math.sqrt(2 * dim / math.pi),
-        "piecewise": min(1.0, math.sqrt(2 * math.log(2 * dim) / dim)),
-        "prs": 3.0,
-    }
-    return make_mechanism(name, dim=dim, epsilon=epsilon, clip=clips.get(name, 1.0), unbiased=True, **options)
+    """That mechanism with the clip that suits a gradient of norm 1 in a random direction: what `best` compares."""
+    clip = find_mechanism(name).fitting_clip(dim)
+    return make_mechanism(name, dim=dim, epsilon=epsilon, clip=clip, unbiased=True, **options)
 
 
 def best(dim: int, epsilon: float, *, most_bytes: int | None = None) -> Mechanism:
@@ -103,6 +128,7 @@ def best(dim: int, epsilon: float, *, most_bytes: int | None = None) -> Mechanis
 
 __all__ = [
     "MECHANISMS",
+    "ON_THE_WIRE",
     "CoordinatewiseLaplace",
     "Duchi",
     "EuclideanLaplace",
@@ -119,11 +145,13 @@ __all__ = [
     "ProjectedSign",
     "ScoreBit",
     "WideCoordinatewiseLaplace",
+    "asked_for",
     "best",
     "best_reduced_dim",
     "find_mechanism",
     "fitted",
     "make_mechanism",
+    "on_the_wire",
     "paper_reduced_dim",
     "register",
 ]

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pgc.errors import require
+from pgc.errors import PgcError, require
 from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
 from pgc.randomise.mechanisms.clip import HUGE, clip_elements
+from pgc.randomise.mechanisms.forms import Asked, Event
 
 TINY = 1e-30
 CELLS = 4096
@@ -43,6 +45,7 @@ class OnSphere(Mechanism):
     """
 
     smallest_dim = 2
+    clips = False
     clip: float = 1.0
 
     def __post_init__(self) -> None:
@@ -71,9 +74,38 @@ class OnSphere(Mechanism):
         mean, along, across = self.moments
         return norm**2 * ((along + (self.dim - 1) * across) / mean**2 - 1)
 
+    def asked(self) -> Asked:
+        """Returns its number alone: a direction has no clip."""
+        return super().asked()._replace(clip=1.0)
+
+    @classmethod
+    def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+        """Returns the mechanism, for a direction of `dim` numbers."""
+        refuse_clip(asked)
+        return super().from_asked(asked, dim=dim, epsilon=epsilon)
+
+    def opposite(self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]) -> Event | None:
+        """Returns the event that tells a gradient from its opposite best, where `prepare` is what happens to it before a draw."""
+        return None
+
+    def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
+        """Opposite directions."""
+        return self.opposite(far_away(self), words, self.prepare)
+
+
+def refuse_clip(asked: Asked) -> None:
+    """A direction has no clip."""
+    if asked.clip != 1.0:
+        raise PgcError("a direction that is not lifted has no clip")
+
+
+def far_away(mechanism: Mechanism) -> np.ndarray:
+    """Returns a gradient in a random direction, fixed once, far beyond the clip."""
+    return mechanism.clip * np.random.default_rng(0).standard_normal(mechanism.dim) * 10
+
 
 def likelihood_ratio(epsilon: float) -> str:
-    """E^ε, in words."""
+    """Returns e^ε in words."""
     return f"{math.exp(epsilon):.3g}" if epsilon <= LARGEST_EPSILON else f"e^{epsilon:g}"
 
 

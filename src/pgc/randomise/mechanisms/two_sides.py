@@ -7,11 +7,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pgc.randomise.mechanisms.base import Array
+from pgc.randomise.mechanisms.forms import Event
 from pgc.randomise.mechanisms.randomized_response import WORD
 from pgc.randomise.mechanisms.sphere import LARGEST_EPSILON, OnSphere, normal_words, uniform_direction, unit
 
@@ -81,6 +82,11 @@ class TwoSides(OnSphere):
     def decode(self, code: Array, public: Array) -> Array:
         """V/m."""
         return self.size * code
+
+    def opposite(self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]) -> Event | None:
+        """V on the side of the one."""
+        u = gradient / np.linalg.norm(gradient)
+        return Event(0, gradient, -gradient, lambda codes: np.asarray(codes @ u >= self.side.gamma), self.side.p)
 
 
 def side_of(gamma: float, q: float, epsilon: float) -> Side:

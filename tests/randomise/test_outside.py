@@ -1,0 +1,80 @@
+"""A mechanism from outside the package goes wherever those of pgc go: simulation, device, service, audit, inspection."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pgc.mechanisms import find_mechanism, make_mechanism, register
+
+import pgc
+from pgc.config import configure
+from pgc.errors import PgcError
+from pgc.privacy.audit.audit import audit_mechanism
+from pgc.privacy.inspection import inspect_offer, inspect_report
+from pgc.randomise.device import Device, Refusal
+from pgc.randomise.mechanisms.registry import MECHANISMS, ON_THE_WIRE
+from pgc.service.model import Model
+from pgc.wire import Offer, Query
+
+NAME = "tests.randomise.outside:CoordinateSign"
+SMALL = dict(mechanism=NAME, submissions=30, trials=2, workers=2, eval_episodes=2, local_episodes=2, buffer_size=5)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _outside():
+    """The mechanism, known while these tests run and not to others."""
+    before = dict(MECHANISMS), dict(ON_THE_WIRE)
+    yield find_mechanism(NAME)
+    for table, was in zip((MECHANISMS, ON_THE_WIRE), before, strict=True):
+        table.clear()
+        table.update(was)
+    del sys.modules[NAME.partition(":")[0]]
+
+
+@pytest.fixture
+def outside():
+    return find_mechanism(NAME)
+
+
+@pytest.mark.more
+def test_simulated(tmp_path):
+    run = pgc.train(**SMALL, out=tmp_path / "run")
+    assert run.summary["mechanism"] == "coordinate-sign" and run.summary["epsilon"] == 1.0
+
+
+def test_served_by_a_model_and_released_by_a_device_that_names_it(tmp_path, outside):
+    model = Model("default", configure(**SMALL))
+    offer = Offer.decode(model.published.offer(offer_id=7, expires_at=0))
+    assert offer.query.name == "coordinate-sign" and offer.query.mechanism == outside(dim=offer.query.dim, epsilon=1.0, clip=1.0)
+    gradient = np.ones(len(offer.theta))
+    unwilling = Device.create(tmp_path / "unwilling.db", 10.0)
+    assert unwilling.release(offer, gradient) == Refusal("this device does not accept coordinate-sign")
+    device = Device.create(tmp_path / "willing.db", 10.0, accepts=["coordinate-sign"])
+    report = device.release(offer.encode(), gradient)
+    assert isinstance(report, bytes) and len(report) == 14 and device.balance.spent == offer.query.cost
+    basis = model.published.template.basis
+    estimate = model.estimate(7, report[13:], basis)
+    reported = np.linalg.lstsq(basis, estimate, rcond=None)[0]
+    assert np.count_nonzero(np.abs(reported) > 1e-3) == 1  # one coordinate, whatever the gradient
+    assert model.take([estimate], [0]) == 1 and model.received == 1
+    assert "randomised by coordinate-sign" in inspect_offer(offer)["asks for"]
+    assert inspect_report(report, offer)["code"].startswith("1 noisy bit(s)")
+
+
+def test_audited_as_it_is_released(bits_of_a_seed):
+    row = audit_mechanism(make_mechanism("coordinate-sign", dim=2, epsilon=2.0, clip=1.0), "release", seed=0)
+    assert row.verdict == "pass" and row.lower_bound > 1.0  # the search finds the event by itself
+
+
+def test_its_number_is_its_own(outside):
+    changed = type("Other", (outside,), {"name": "another", "wire_number": 200})
+    with pytest.raises(PgcError, match="'coordinate-sign' has the wire_number 200 already"):
+        register(changed)
+    with pytest.raises(PgcError, match="from 128 to 255, not 5"):
+        register(type("Other", (outside,), {"name": "another", "wire_number": 5}))
+    derived = type("Derived", (outside,), {})
+    with pytest.raises(PgcError, match="an offer cannot ask for"):
+        Query.of(derived(dim=2, epsilon=1.0, clip=1.0))
+    with pytest.raises(PgcError, match="flags"):
+        replace(Query.of(outside(dim=2, epsilon=1.0, clip=1.0)), flags=2)
