@@ -24,11 +24,6 @@ COMMANDS: dict[str, str] = {
     "replay": "check a service's store: θ again, from the accepted reports alone",
     "bench": "throughput beside plain PyTorch and NumPy loops, in one run",
 }
-MODULES = {
-    **dict.fromkeys(("inspect", "audit", "account"), "pgc.cli.privacy_commands"),
-    **dict.fromkeys(("serve", "tokens", "replay"), "pgc.cli.service_commands"),
-    "join": "pgc.cli.join_command",
-}
 CONTENTS = """\
 pgc: Private Gradient Collection, locally private distributed reinforcement learning
 
@@ -71,5 +66,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(verb: str, given: list[str]) -> int:
     if verb not in COMMANDS:
         raise PgcError(f"unknown command '{verb}'; choose one of: {', '.join(COMMANDS)} (pgc --help)")
-    code: int = getattr(require(MODULES.get(verb, "pgc.cli.commands"), "train"), verb)(given)
+    code: int = getattr(require(f"pgc.cli.{verb}", "train"), verb)(given)
     return code

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
@@ -46,3 +47,10 @@ def print_json(values: dict[str, Any]) -> int:
     """For programs: nothing else is printed."""
     print(json.dumps(values, ensure_ascii=False))
     return 0
+
+
+def resume_alone(given: list[str], resume: Path | None, *allowed: str) -> None:
+    """Refuse other flags than the allowed ones beside --resume: a run keeps its settings."""
+    others = [a for a in given if a.startswith("--") and a.split("=")[0] not in allowed]
+    if resume is not None and others:
+        raise PgcError(f"--resume takes every setting from the run itself; drop {' '.join(others)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
+from pgc.cli.fields import Json
 from pgc.cli.parsing import parse, print_json
 from pgc.errors import Interrupted, PgcError, require
 
@@ -54,8 +55,7 @@ class Join:
     """How many of several devices run at the same time."""
     patience: float = 3600.0
     """Seconds to keep trying when the service cannot be reached."""
-    json: bool = False
-    """Print the result as JSON and nothing else."""
+    json: Json = False
 
 
 def join(given: list[str]) -> int:

@@ -1,0 +1,42 @@
+"""`pgc frontier`: mechanisms × ε, what privacy costs, and which mechanism to choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgc.cli.fields import Address, Engine, Json, Out, ResumeStudy
+from pgc.cli.study import run_study
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Compare mechanisms over ε: what privacy costs, and which mechanism to choose.
+
+    Every way to report at ε from 0.1 to ∞, each with its zero-gradient control, with the default's rules. Leaves a folder with
+    report.html (one file, opens offline), figures/ (PNG and SVG), summary.json (every cell), privacy.json and config.yaml, and
+    prints its path last. Ctrl-C leaves a checkpoint for --resume.
+    """
+
+    trials: int | None = None
+    """Trials in each cell; by default 20."""
+    submissions: int | None = None
+    """N: reports collected in each trial; by default 2,000."""
+    world: str = "cartpole"
+    """The world that agents live in: as in pgc train, one on the host included."""
+    seed: int = 0
+    """Fixes everything: same seed, same machine type, same numbers."""
+    quick: bool = False
+    """A look at the report in about a minute: three ways to report, four ε, 4 trials of 200 reports, said so on every
+    figure."""
+    engine: Engine = "local"
+    address: Address = None
+    out: Out = None
+    resume: ResumeStudy = None
+    json: Json = False
+
+
+def frontier(given: list[str]) -> int:
+    """`pgc frontier`."""
+    from pgc.studies.frontier.frontier import frontier as run  # a missing extra is its own
+
+    return run_study(Frontier, "frontier", given, run)

@@ -1,0 +1,35 @@
+"""`pgc inspect`: what exactly is in an offer, report, ledger or run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from pgc.cli.fields import Json
+from pgc.cli.parsing import parse, print_json
+from pgc.privacy.inspection import inspect as run_inspect
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Say in words what exactly is in an offer, a report, a ledger or a run folder."""
+
+    file: Positional[Path]
+    """The file, or a run folder."""
+    offer: Path | None = None
+    """The offer that a report answers: with it the report is explained fully."""
+    json: Json = False
+
+
+def inspect(given: list[str]) -> int:
+    """`pgc inspect`."""
+    args = parse(Inspect, "inspect", given)
+    facts = run_inspect(args.file, args.offer)
+    if args.json:
+        return print_json(facts)
+    for name, value in facts.items():
+        for line, words in enumerate(value if isinstance(value, list) else [value]):
+            print(f"{'' if line else name:<20} {words}")
+    return 0

@@ -1,0 +1,56 @@
+"""`pgc replay`: check a service's store, θ again from the accepted reports alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from pgc.cli.fields import Json, Store
+from pgc.cli.parsing import parse, print_json
+from pgc.errors import require
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Check a store: compute θ again from the accepted reports, in their order, and compare every version that is kept.
+
+    Exits 1 if a version differs.
+    """
+
+    folder: Positional[Path] = Path("service")
+    """The service's folder."""
+    store: Store = None
+    model: str = "default"
+    """Which model."""
+    policy: Path | None = None
+    """Write θ and the averaged policy of the last report here, as safetensors."""
+    json: Json = False
+
+
+def replay(given: list[str]) -> int:
+    """`pgc replay`."""
+    require("sqlalchemy", "service")
+    import numpy as np
+    from safetensors.numpy import save
+
+    from pgc.cli.stores import open_store, readable
+    from pgc.service.replay import replay as run
+
+    args = parse(Replay, "replay", given)
+    with readable():
+        database = open_store(args.folder, args.store)
+        made = run(database, args.model)
+        database.close()
+    if args.policy is not None:
+        with readable():
+            args.policy.write_bytes(save({"theta": np.asarray(made.state.theta), "averaged": np.asarray(made.state.average)}))
+    result = made._asdict() | {"same": made.differs is None}
+    del result["state"]
+    if args.json:
+        print_json(result)
+    else:
+        words = "the same to the bit" if made.differs is None else f"NOT the same from version {made.differs} on"
+        print(f"{made.reports} reports make {made.versions} versions; {made.compared} of them are kept, and are {words}")
+    return 0 if made.differs is None else 1

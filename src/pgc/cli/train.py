@@ -1,0 +1,91 @@
+"""`pgc train`: a policy for a population of private worlds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from pgc.cli.fields import WHO_PLAYS, Address, Engine, Json, Out
+from pgc.cli.parsing import number, parse, print_json, resume_alone
+from pgc.config.config import TrainConfig, configure
+from pgc.runs import train as training
+from pgc.runs.progress import Watch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(TrainConfig):
+    """Train one policy for a population of private worlds under ε-local differential privacy.
+
+    Leaves a folder with config.yaml, metrics/ (one row per submission), policy.safetensors, curve.png, privacy.json and
+    summary.json, and prints its path last. Ctrl-C leaves a checkpoint for --resume.
+    """
+
+    out: Out = None
+    resume: Path | None = None
+    """Continue this run folder from its checkpoint, to the bit-identical result. Takes no other setting."""
+    engine: Engine = "local"
+    address: Address = None
+    processes: int | None = None
+    """How many play at the same time, of a world that plays on the host or on a Ray cluster; by default one for each core."""
+    checkpoint_seconds: float = training.CHECKPOINT_SECONDS
+    """How often a checkpoint is written: what a kill can cost. Never changes a result."""
+    json: Json = False
+
+
+def train(given: list[str]) -> int:
+    """`pgc train`."""
+    names = [f.name for f in fields(TrainConfig)]
+    preset = configure(preset=_preset(given))
+    args = parse(Train, "train", given, Train(**{name: getattr(preset, name) for name in names}))
+    resume_alone(given, args.resume, "--resume", "--json", "--checkpoint-seconds", "--processes", *WHO_PLAYS)
+    config = None
+    if args.resume is None:
+        config = TrainConfig(**{name: getattr(args, name) for name in names})
+    with Watch(quiet=args.json) as progress:
+        run = training.train(
+            config,
+            out=args.out,
+            resume=args.resume,
+            progress=progress,
+            checkpoint_seconds=args.checkpoint_seconds,
+            engine=args.engine,
+            address=args.address,
+            processes=args.processes,
+        )
+    summary = run.summary
+    if args.json:
+        return print_json(summary)
+    for key, words in TRAIN_LINES.items():
+        if summary["threshold"] is not None or key not in OF_SUCCESS:
+            print(f"{words:<26} {number(summary[key], ',.6g')}")
+    if summary["threshold"] is None:
+        print("Θ, the score of a success    none: --threshold gives one")
+    print(run.path)
+    return 0
+
+
+TRAIN_LINES = {
+    "epsilon": "ε of one agent, in all",
+    "fst_median": "first success (median)",
+    "success_ratio": "success ratio",
+    "auc": "AUC",
+    "final_score_mean": "final policy's score",
+    "final_success_ratio": "final policy ≥ Θ",
+    "averaged_score_mean": "averaged policy's score",
+    "averaged_success_ratio": "averaged policy ≥ Θ",
+    "env_steps": "environment steps",
+    "seconds": "seconds",
+}
+
+
+OF_SUCCESS = ("fst_median", "success_ratio", "auc", "final_success_ratio", "averaged_success_ratio")
+
+
+def _preset(given: list[str]) -> str:
+    """The preset decides the defaults of all other flags, so it is read first."""
+    for i, word in enumerate(given):
+        if word == "--preset" and i + 1 < len(given):
+            return given[i + 1]
+        if word.startswith("--preset="):
+            return word.partition("=")[2]
+    return "default"
