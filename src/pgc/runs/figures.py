@@ -5,10 +5,6 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -27,10 +23,18 @@ CURVE_TRIALS = 200
 COLOURS = ("#1f5fa8", "#c8502c", "#3a8f57", "#7a4fa3", "#b58a1b", "#4f8f9f", "#a03f6b", "#666666")
 
 
+def new_figure(
+    rows: int = 1, columns: int = 1, *, share_x: bool = False, share_y: bool = False, **how: Any
+) -> tuple[Figure, Any]:
+    """Returns a figure and its axes. Not pyplot's: importing pgc chooses no backend, so that a notebook keeps its own."""
+    figure = Figure(**how)
+    return figure, figure.subplots(rows, columns, sharex=share_x, sharey=share_y)
+
+
 def learning_curve(run: Run) -> bytes:
     """μ_n over submissions: median and quartiles over trials, single trials thin."""
     scores = run.scores(CURVE_TRIALS)
-    figure, axes = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    figure, axes = new_figure(figsize=(7.5, 4.2), layout="constrained")
     _curve(axes, run, scores, COLOURS[0], label=f"median of {len(scores)} trials" if len(scores) > 1 else "this trial", thin=True)
     _dress_curve(axes, run)
     axes.set_title(label_of(run), loc="left", fontsize=11)
@@ -39,7 +43,7 @@ def learning_curve(run: Run) -> bytes:
 
 def comparison(runs: list[Run], fsts: list[np.ndarray], labels: list[str]) -> bytes:
     """Several runs: learning curves, and the success ratio over submissions."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
+    figure, (left, right) = new_figure(1, 2, figsize=(12, 4.6), layout="constrained")
     most = max(run.config.submissions for run in runs)
     for i, (run, fst, label) in enumerate(zip(runs, fsts, labels, strict=True)):
         colour = COLOURS[i % len(COLOURS)]
@@ -58,7 +62,7 @@ def comparison(runs: list[Run], fsts: list[np.ndarray], labels: list[str]) -> by
 
 def score_bars(names: list[str], scores: np.ndarray, trained: list[bool], world: World, title: str) -> bytes:
     """Mean greedy score for each ψ; ψ outside the training population in a lighter colour."""
-    figure, axes = plt.subplots(figsize=(max(6.0, 0.55 * len(names) + 2), 4.2), layout="constrained")
+    figure, axes = new_figure(figsize=(max(6.0, 0.55 * len(names) + 2), 4.2), layout="constrained")
     place, means, inside = np.arange(len(names)), scores.mean(axis=0), np.array(trained)
     for chosen, colour, label in ((inside, COLOURS[0], "trained on"), (~inside, "#b9cde3", "never seen")):
         if chosen.any():
@@ -81,7 +85,7 @@ def animation(world: CompiledWorld, states: list[Any], caption: str, *, every: i
     frames = []
     left, right, bottom, top = world.sketch_box
     for t in range(0, len(states), every):
-        figure, axes = plt.subplots(figsize=(4.8, 2.7), dpi=80)
+        figure, axes = new_figure(figsize=(4.8, 2.7), dpi=80)
         for xs, ys in world.sketch(states[t]):
             axes.plot(xs, ys, lw=3, solid_capstyle="round", color=COLOURS[0])
         axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xticks=[], yticks=[])
@@ -89,7 +93,6 @@ def animation(world: CompiledWorld, states: list[Any], caption: str, *, every: i
         axes.set_title(f"{caption}   step {t}", fontsize=9)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png")
-        plt.close(figure)
         frames.append(Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE, colors=16))
     return _gif(frames)
 
@@ -168,5 +171,4 @@ def _dress_scores(axes: Axes, world: World) -> None:
 def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=130)
-    plt.close(figure)
     return buffer.getvalue()

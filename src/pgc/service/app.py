@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -30,7 +31,6 @@ from pgc.errors import PgcError
 from pgc.service import is_loopback
 from pgc.service.admission import Verdict
 from pgc.service.keeper import Keeper
-from pgc.service.page import PAGE
 from pgc.service.writer import Busy, Unwritten
 from pgc.wire import Malformed
 from pgc.wire.report import HEAD_SIZE
@@ -46,6 +46,8 @@ STATUS = {
 }
 BINARY = "application/octet-stream"
 BODY_SECONDS = 30.0
+PAGE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
+"""The live page: one file, no network but the service itself. It shows what is public, counts, and what noisy booleans say."""
 DOCS = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>pgc aggregator: paths</title><style>body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; }}
 td {{ border-top: 1px solid #8884; padding: .4rem .8rem .4rem 0; vertical-align: top; }}</style>
@@ -94,7 +96,7 @@ def make_app(keeper: Keeper) -> FastAPI:
             "buffered": buffered,
             "mechanism": it.query.name,
             "epsilon_per_report": it.query.cost / 10**9,
-            "numbers": len(it.state.theta),
+            "numbers": len(it.published.template.theta),
             "world": None if it.training is None else it.config.world,
             "recipe": None if it.recipe is None else it.recipe.card,
             "config": to_yaml(it.config),
@@ -111,7 +113,8 @@ def make_app(keeper: Keeper) -> FastAPI:
     async def policy(model: str) -> Response:
         """θ and the averaged policy, as safetensors."""
         it = keeper.models[_known(keeper, model)]
-        return Response(it.policies(), media_type=BINARY, headers={"x-pgc-version": str(it.version)})
+        now = it.published  # one value: θ, average and version belong together, whatever the updater does meanwhile
+        return Response(now.policies(), media_type=BINARY, headers={"x-pgc-version": str(now.version)})
 
     @app.get("/v1/models/{model}/versions")
     async def versions(model: str) -> dict[str, Any]:

@@ -30,16 +30,23 @@ AT_ONCE, NUMBERS_AT_ONCE = 256, 2**22
 
 
 class Published(NamedTuple):
-    """A version as devices get it."""
+    """A version as others see it: one value that never changes, apart from the state that the updater works on."""
 
     version: int
     template: Offer
-    """All but its number and the time at which it expires."""
+    """Offers of this version, but for their number and the time at which they expire."""
+    averaged: np.ndarray
+    """The averaged policy when this version was made."""
 
     @property
     def numbers(self) -> int:
-        """In θ and the basis."""
-        return self.template.theta.size + (0 if self.template.basis is None else self.template.basis.size)
+        """Count of the numbers in θ, the averaged policy and the basis."""
+        return 2 * self.template.theta.size + (0 if self.template.basis is None else self.template.basis.size)
+
+    def policies(self) -> bytes:
+        """Returns θ and the averaged policy, as a run's policy.safetensors has them."""
+        made: bytes = save({"theta": self.template.theta, "averaged": self.averaged})
+        return made
 
     def offer(self, offer_id: int, expires_at: int) -> bytes:
         """Step 1: this version, for one device."""
@@ -115,7 +122,7 @@ class Model:
             theta=np.asarray(state.theta, np.float32),
             basis=None if state.basis is None else np.asarray(state.basis, np.float32),
         )
-        return Published(int(state.version), template)
+        return Published(int(state.version), template, np.asarray(state.average, np.float32))
 
     def take(self, estimates: Sequence[np.ndarray], versions: Sequence[int]) -> int:
         """Step 4: take decoded reports until a new version is made. How many were taken.
@@ -137,11 +144,6 @@ class Model:
         """What the payload of a report says of the gradient, with the basis of its own version."""
         code, _ = self.query.decode_code(payload)
         return Report.decoded(self.query, code, public_seed(offer_id), basis)
-
-    def policies(self) -> bytes:
-        """θ and the averaged policy, as a run's policy.safetensors has them."""
-        made: bytes = save({"theta": np.asarray(self.state.theta), "averaged": np.asarray(self.state.average)})
-        return made
 
     def pack(self, state: AggregatorState | None = None) -> bytes:
         """A whole state (that of now), for the store: θ, buffer, optimiser, versions, averages, to the bit."""

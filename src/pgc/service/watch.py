@@ -65,11 +65,11 @@ async def watch(keeper: Keeper) -> None:
 
 def look(keeper: Keeper, model: Model) -> Point:
     """Where it stands now."""
-    training, state, score_bit = model.training, model.state, model.score_bit
+    training, published, score_bit = model.training, model.published, model.score_bit
     received, _ = keeper.accepted(model.name)
     score = success = margin = None
     if training is not None and isinstance(training.world, CompiledWorld):  # what plays on the host would take too long here
-        theta, psis = np.asarray(state.average, np.float32)[None], [training.world.default_psi]
+        theta, psis = published.averaged[None], [training.world.default_psi]
         scores = greedy_scores(training, theta, psis, episodes=EPISODES, seed=0)
         score = float(scores[0, 0])
     if score_bit is not None:
@@ -78,7 +78,7 @@ def look(keeper: Keeper, model: Model) -> Point:
         if bits:
             success = min(1.0, max(0.0, float(score_bit.success_rate(np.array(sum(map(bool, bits))), len(bits)))))
             margin = 2 * float(score_bit.deviation(len(bits)))
-    return Point(received, int(state.version), score, success, margin)
+    return Point(received, published.version, score, success, margin)
 
 
 def lines(keeper: Keeper, counts: Counter[tuple[str, str]], seconds: float) -> list[str]:

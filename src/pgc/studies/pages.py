@@ -8,10 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import yaml
 from matplotlib.figure import Figure
 from PIL import Image
@@ -41,7 +37,6 @@ def saved(figure: Figure, note: str) -> Files:
     png, small, svg = io.BytesIO(), io.BytesIO(), io.BytesIO()
     figure.savefig(png, format="png", dpi=110, bbox_inches="tight")
     figure.savefig(svg, format="svg", dpi=120, bbox_inches="tight", metadata={"Date": None})
-    plt.close(figure)
     image = Image.open(png).convert("RGB").quantize(128)  # a third of the size, to the eye the same
     image.save(small, format="PNG", optimize=True)
     return {"png": small.getvalue(), "svg": svg.getvalue()}

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
-
+from pgc.runs.figures import new_figure
 from pgc.studies.pages import Files, saved
 
 COLOURS = ("#c8502c", "#1f5fa8", "#2e7d4f", "#8457a5", "#b58900", "#5c666d", "#1a9aa0")
@@ -15,7 +14,7 @@ COLOURS = ("#c8502c", "#1f5fa8", "#2e7d4f", "#8457a5", "#b58900", "#5c666d", "#1
 
 def by_epsilon(table: Sequence[dict[str, Any]], quantity: str, label: str, note: str, *, top: float | None = None) -> Files:
     """One quantity over ε: each way as a line, dashed if the whole gradient is reported; its control faint, below it."""
-    figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
+    figure, axes = new_figure(figsize=(9, 5), layout="constrained")
     places = {epsilon: i for i, epsilon in enumerate(sorted({row["epsilon"] for row in table}))}
     ceiling = None if top is None else top * 1.5  # where ∞ is drawn
     colours: dict[str, str] = {}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from pgc.runs import metrics
+from pgc.runs.figures import new_figure
 from pgc.studies.pages import Files, saved
 from pgc.studies.reproduction import paper
 from pgc.studies.reproduction.plan import FIGURE_2, TITLES, Column
@@ -36,7 +36,7 @@ def by_epsilon(
     ahead: Sequence[dict[str, Any]] = (),
 ) -> Files:
     """One quantity over ε: the paper's number, each reading with its interval, each reading's control; and pgc's default."""
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.3), layout="constrained", sharey=True)
+    figure, panels = new_figure(1, 2, figsize=(10, 4.3), layout="constrained", share_y=True)
     for axes, mechanism in zip(panels, ("laplace", "prs"), strict=True):
         rows = [c for c in cells if c["mechanism"] in (mechanism, "none") and c[quantity]["interval"] is not None]
         places = {e: i for i, e in enumerate(sorted({c["epsilon"] for c in rows}))}
@@ -89,7 +89,7 @@ def by_epsilon(
 
 def success_curves(column: Column, note: str) -> Files:
     """Figure 3: success_ratio(n) for each ε, and the controls."""
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.0), layout="constrained", sharey=True)
+    figure, panels = new_figure(1, 2, figsize=(10, 4.0), layout="constrained", share_y=True)
     n = np.unique(np.linspace(1, column.submissions, 1500).astype(int))
     for axes, mechanism in zip(panels, ("laplace", "prs"), strict=True):
         for i, epsilon in enumerate(paper.EPSILONS):
@@ -114,7 +114,7 @@ def success_curves(column: Column, note: str) -> Files:
 
 def learning_curves(column: Column, note: str) -> Files:
     """Figure 2: μ_n at ε = 1 with and without buffering; median and quartiles over trials, single trials thin."""
-    figure, panels = plt.subplots(2, 2, figsize=(10, 6.2), layout="constrained", sharex=True, sharey=True)
+    figure, panels = new_figure(2, 2, figsize=(10, 6.2), layout="constrained", share_x=True, share_y=True)
     for axes, (mechanism, size) in zip(panels.flat, FIGURE_2, strict=True):
         outcome = column(mechanism, 1.0, buffer_size=size)
         colour = COLOURS[column.reading.key]
@@ -138,7 +138,7 @@ def learning_curves(column: Column, note: str) -> Files:
 
 def choices(rows: Sequence[dict[str, Any]], note: str) -> Files:
     """How far each reading is from the paper's success ratios, choosing and reporting trials apart."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 0.42 * len(rows) + 1.6), layout="constrained", sharey=True)
+    figure, (left, right) = new_figure(1, 2, figsize=(11, 0.42 * len(rows) + 1.6), layout="constrained", share_y=True)
     y = np.arange(len(rows))[::-1]
     for axes in (left, right):
         for place in y[::2]:
