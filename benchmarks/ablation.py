@@ -77,7 +77,7 @@ def measure(job):
     """One row of the table."""
     world, name, trials, seed = job
     sys.path.insert(0, str(Path(__file__).parent))  # for the optimisers of this file
-    from pgc.config.config import configure
+    from pgc.config import configure
     from pgc.config.problem import build
     from pgc.runs.folder import Folder
     from pgc.runs.sweep import Cell, run

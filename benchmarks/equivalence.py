@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import uvicorn
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build
 from pgc.engines.evaluation import greedy_scores
 from pgc.engines.simulation import Simulation

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build
 from pgc.engines.evaluation import greedy_scores
 from pgc.engines.simulation import Simulation

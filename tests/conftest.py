@@ -23,7 +23,7 @@ import optax
 import pytest
 from hypothesis import settings
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import Problem, build
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.spaces import Categorical

@@ -16,7 +16,7 @@ import pytest
 
 import pgc
 from pgc.cli.main import COMMANDS, main
-from pgc.config.config import PRESETS
+from pgc.config import PRESETS
 from pgc.engines import simulation
 from pgc.runs import figures
 from pgc.runs.run import Run

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from pgc.config.config import PRESETS, TrainConfig, configure, from_yaml, to_yaml
+from pgc.config import PRESETS, TrainConfig, configure, from_yaml, to_yaml
 from pgc.config.problem import build, resolve
 from pgc.errors import PgcError
 

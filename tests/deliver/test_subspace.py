@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build
 from pgc.deliver.subspace import FeatureSubspace, RandomSubspace, features
 from pgc.local_training.policies.actor_critic import ActorCritic

@@ -56,9 +56,9 @@ def main(folder: Path) -> dict[str, object]:
     from ray.cluster_utils import Cluster
 
     import pgc
-    from pgc.config.config import configure
+    from pgc.config import configure
     from pgc.engines import ray_crew
-    from pgc.engines.backend import Hands
+    from pgc.engines.backend import Backend
     from pgc.runs import sweep
     from pgc.runs.folder import Folder
 
@@ -110,9 +110,9 @@ def main(folder: Path) -> dict[str, object]:
         for name, e in (("one", 1.0), ("two", 2.0))
     ]
     outcomes = []
-    for name, hands in (("here", Hands()), ("there", Hands("ray", cluster.address))):
+    for name, backend in (("here", Backend()), ("there", Backend("ray", cluster.address))):
         (folder / name).mkdir()
-        outcomes.append(sweep.run(cells, Folder(folder / name), hands=hands))
+        outcomes.append(sweep.run(cells, Folder(folder / name), backend=backend))
     said["sweep"] = all(
         np.array_equal(getattr(outcomes[0][c.name], key), getattr(outcomes[1][c.name], key), equal_nan=True)
         for c in cells

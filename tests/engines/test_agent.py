@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build
 from pgc.engines.agent import Agent
 from pgc.errors import BudgetSpent

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pgc.config.config import TrainConfig, configure
+from pgc.config import TrainConfig, configure
 from pgc.config.problem import build
 from pgc.deliver.initial import initial_theta
 from pgc.engines import compiled, reference

@@ -9,7 +9,7 @@ from scipy import stats
 
 from pgc.bench import numpy_loop
 from pgc.bench.common import Settings
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build
 from pgc.engines.simulation import Simulation
 from tests.conftest import more

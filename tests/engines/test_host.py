@@ -12,7 +12,7 @@ import pytest
 
 import pgc
 from pgc.cli.main import main
-from pgc.config.config import configure, to_yaml
+from pgc.config import configure, to_yaml
 from pgc.config.problem import build
 from pgc.deliver.initial import initial_theta
 from pgc.engines.crew import Processes

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build
 from pgc.errors import PgcError
 from pgc.local_training.estimators.loss import Episode

@@ -15,7 +15,7 @@ import numpy as np
 
 import pgc
 from pgc import __version__
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.errors import Interrupted
 from pgc.randomise.device import Device
 from pgc.runs import train as training

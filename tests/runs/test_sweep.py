@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pgc
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.errors import PgcError
 from pgc.runs import metrics, sweep
 from pgc.runs.folder import Folder

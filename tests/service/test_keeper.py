@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.randomise.device import Device
 from pgc.service import store
 from pgc.service.admission import Issued, Verdict

@@ -24,7 +24,7 @@ import sqlalchemy
 import uvicorn
 
 from pgc.cli.main import main
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.errors import PgcError
 from pgc.randomise.device import Device
 from pgc.service.app import make_app, make_operator_app

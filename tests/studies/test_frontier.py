@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pgc.cli.main import main
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build
 from pgc.errors import PgcError
 from pgc.runs import sweep

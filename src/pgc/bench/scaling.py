@@ -18,7 +18,7 @@ import numpy as np
 
 from pgc.bench import torch_loop
 from pgc.bench.common import Settings
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build, resolve
 from pgc.engines.crew import Crew, local_crew
 from pgc.engines.host import HostSimulation

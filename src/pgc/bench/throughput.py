@@ -16,7 +16,7 @@ import jax
 
 from pgc.bench import numpy_loop, torch_loop
 from pgc.bench.common import Settings
-from pgc.config.config import PRESETS, configure
+from pgc.config import PRESETS, configure
 from pgc.config.problem import build, resolve
 from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError

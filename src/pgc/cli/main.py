@@ -27,9 +27,9 @@ COMMANDS: dict[str, str] = {
 CONTENTS = """\
 pgc: Private Gradient Collection, locally private distributed reinforcement learning
 
-A central aggregator that nobody has to trust hands out a policy θ; each private agent plays it in its own world,
+A central aggregator that nobody has to trust backend out a policy θ; each private agent plays it in its own world,
 computes one gradient, randomises it on its own device so that ε-local differential privacy holds, and sends only
-that; the aggregator updates θ and hands it out again.
+that; the aggregator updates θ and backend it out again.
 
 {commands}
 

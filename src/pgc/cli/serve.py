@@ -14,7 +14,7 @@ from tyro.conf import Positional
 
 from pgc.cli.fields import Store
 from pgc.cli.parsing import parse
-from pgc.config.config import TrainConfig, configure, from_yaml
+from pgc.config import TrainConfig, configure, from_yaml
 from pgc.errors import PgcError, require
 from pgc.service import is_loopback
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgc.cli.fields import WHO_PLAYS, Address, Engine, Json, Out
 from pgc.cli.parsing import number, parse, print_json, resume_alone
-from pgc.config.config import TrainConfig, configure
+from pgc.config import TrainConfig, configure
 from pgc.runs import train as training
 from pgc.runs.progress import Watch
 

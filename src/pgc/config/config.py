@@ -7,12 +7,8 @@ checks it, `problem.py` builds the parts of a run from it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
-
-import yaml
-
-from pgc.errors import PgcError
+from dataclasses import dataclass
+from typing import Literal
 
 Preset = Literal["default", "paper"]
 
@@ -159,61 +155,3 @@ class TrainConfig:
     """Fixes everything: same seed, same machine type, same bits."""
     eval_episodes: int = 100
     """Greedy episodes for each ψ that score the final and the averaged policy."""
-
-
-PRESETS: dict[str, TrainConfig] = {
-    "default": TrainConfig(),
-    "paper": TrainConfig(
-        preset="paper",
-        mechanism="laplace",
-        subspace="full",
-        local_episodes=1,
-        estimator="policy-gradient",
-        normalize=False,
-        initial="glorot",
-        baseline="critic",
-        output_cap=math.inf,
-        action="argmax",
-        alpha_start=0.5,
-        score=None,  # the training episode's; with several local episodes, a greedy one's
-        bootstrap="always",
-        standardize="no",
-        average_from=0.0,
-        submissions=90_000,
-        trials=20,
-    ),
-}
-
-
-def configure(**settings: Any) -> TrainConfig:
-    """The preset that is named (or the default one) with some settings changed: what the command line does with its flags."""
-    preset = settings.get("preset", "default")
-    if preset not in PRESETS:
-        raise PgcError(f"unknown preset '{preset}'; choose one of: {', '.join(PRESETS)}")
-    unknown = set(settings) - {f.name for f in fields(TrainConfig)}
-    if unknown:
-        raise PgcError(f"unknown setting(s): {', '.join(sorted(unknown))}; pgc train --help lists them")
-    return replace(PRESETS[preset], **settings)
-
-
-def to_yaml(config: TrainConfig) -> str:
-    """The config as YAML, fields in order."""
-    plain = {f.name: getattr(config, f.name) for f in fields(config)}
-    return yaml.safe_dump(
-        {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}, sort_keys=False, allow_unicode=True
-    )
-
-
-def from_yaml(text: str) -> TrainConfig:
-    """The inverse of `to_yaml`. A field that an older pgc did not have is what its preset says, which is what was done then."""
-    values: Any
-    try:
-        values = yaml.safe_load(text)
-        known = {f.name for f in fields(TrainConfig)}
-        if not isinstance(values, dict) or not isinstance(values.get("preset"), str) or not set(values) <= known:
-            raise ValueError("its fields are not those of a pgc run")
-    except (yaml.YAMLError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise PgcError(f"config.yaml cannot be read ({reason}); was it made by another version of pgc?") from None
-    settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return configure(**settings)

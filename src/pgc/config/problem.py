@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import optax
 
 from pgc.config import rules
 from pgc.config.config import TrainConfig
+from pgc.config.presets import DEFAULT_BUFFER, PAPER_LEARNING_RATE
 from pgc.config.validation import validate
 from pgc.deliver.schedule import Schedule
 from pgc.deliver.subspace import FeatureSubspace, RandomSubspace, Subspace, TangentSubspace
@@ -74,9 +75,23 @@ class Problem:
         return self.epsilon_gradient + self.epsilon_score
 
 
+class Parts(NamedTuple):
+    """What is made while a config is resolved: each once."""
+
+    config: TrainConfig
+    """The config, with everything filled in."""
+    world: World
+    policy: Policy | TorchPolicy
+    subspace: Subspace | None
+
+
 def resolve(config: TrainConfig) -> TrainConfig:
-    """Fill in what a config leaves to its preset and to the rules, so that `config.yaml` says everything."""
-    paper, world, epsilon = config.preset == "paper", world_of(config), config.epsilon
+    """Fills in what a config leaves to its preset and to the rules, so that `config.yaml` says everything."""
+    return _resolved(config, world_of(config)).config
+
+
+def _resolved(config: TrainConfig, world: World) -> Parts:
+    paper, epsilon = config.preset == "paper", config.epsilon
     mechanism = "none" if epsilon == math.inf else config.mechanism
     kind = find_mechanism(mechanism)
     epsilon = math.inf if mechanism == "none" else epsilon
@@ -87,12 +102,12 @@ def resolve(config: TrainConfig) -> TrainConfig:
     subspace = _make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
     directions = 0 if subspace is None else subspace.dim
     episodes = rules.local_episodes(per_report, directions) if config.local_episodes is None else config.local_episodes
-    buffer_size = (kind.paper_buffer if paper else 10) if config.buffer_size is None else config.buffer_size
-    rate = 0.5 if paper else rules.learning_rate(per_report, buffer_size, directions)
+    buffer_size = (kind.paper_buffer if paper else DEFAULT_BUFFER) if config.buffer_size is None else config.buffer_size
+    rate = PAPER_LEARNING_RATE if paper else rules.learning_rate(per_report, buffer_size, directions)
     if world.name not in WORLDS:  # what a world of one's own was found to be like
         bounds = tuple(f"{i}={low!r}:{high!r}" for i, (low, high) in enumerate(world.observation_bounds))
         config = replace(config, max_steps=world.max_steps, threshold=world.score_threshold, bounds=bounds)
-    return replace(
+    config = replace(
         config,
         mechanism=mechanism,
         epsilon=epsilon,
@@ -107,6 +122,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
         population=world.default_population if config.population is None else config.population,
         learning_rate=rate if config.learning_rate is None else config.learning_rate,
     )
+    return Parts(config, world, policy, subspace)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +144,7 @@ def build_own(config: TrainConfig) -> OwnProblem:
     if config.subspace not in (None, "full"):
         raise PgcError("of a policy of the devices' own the whole gradient is reported: --subspace full")
     gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
-    buffer_size = 10 if config.buffer_size is None else config.buffer_size
+    buffer_size = DEFAULT_BUFFER if config.buffer_size is None else config.buffer_size
     config = replace(
         config,
         subspace="full",
@@ -149,16 +165,13 @@ def build_own(config: TrainConfig) -> OwnProblem:
 
 def build(config: TrainConfig) -> Problem:
     """Validate a config and make the parts of a run from it. Every refusal says what to do."""
-    validate(config)
+    world = validate(config)
     if config.own_policy is not None:
         raise PgcError("a policy of the devices' own cannot be simulated; it is for pgc serve")
     find_mechanism(config.mechanism)
-    config = resolve(config)
-    world = world_of(config)
-    policy = make_policy(config, world)
+    config, world, policy, subspace = _resolved(config, world)
     if isinstance(policy, TorchPolicy) and isinstance(world, CompiledWorld):
         raise PgcError(f"a PyTorch policy plays on the host, not in {world.name}; use a Gymnasium world (--world gymnasium:ID)")
-    subspace = _make_subspace(config, policy, world.observation_bounds)
     gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
     assert config.population is not None and config.local_episodes is not None
     assert config.output_cap is not None

@@ -8,12 +8,16 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pgc.config.config import TrainConfig
 from pgc.errors import PgcError
+from pgc.local_training.worlds.base import World
 from pgc.local_training.worlds.registry import world_of
 from pgc.numerics.randomness import MAX_ITEMS
 
 
-def validate(config: TrainConfig) -> None:
-    """The kind of every value and the range of every number; names are checked by the parts that know them."""
+def validate(config: TrainConfig) -> World:
+    """Checks the kind of every value and the range of every number, and returns the world that the config names.
+
+    Other names are checked by the parts that know them.
+    """
 
     def demand(holds: bool, what: str) -> None:
         if not holds:
@@ -84,6 +88,7 @@ def validate(config: TrainConfig) -> None:
     if config.stop_rate is not None:
         demand(0 < config.stop_rate < 1, f"stop_rate must be between 0 and 1, not {config.stop_rate:g}")
         demand(config.score_epsilon > 0, "stop_rate needs the noisy booleans: give score_epsilon a share of epsilon")
+    return world
 
 
 def _is_a(value: Any, kind: Any) -> bool:

@@ -20,8 +20,8 @@ MOST_TRIED = 16
 
 
 @dataclass(frozen=True)
-class Hands:
-    """What a command says about it."""
+class Backend:
+    """Where episodes are played: in this process, in others of this machine, or on a Ray cluster."""
 
     engine: str = "local"
     """`local` or `ray`."""

@@ -2,7 +2,7 @@
 
 Each lane is one trial. An episode is played when θ is copied and delivered at its finish tick, so a trial needs only one
 player: while it plays, the trial's other W − 1 workers hold finished reports that are not yet due. Lanes run freely; one
-that has finished delivers the trial's earliest pending report, hands the new θ to that worker, and plays on.
+that has finished delivers the trial's earliest pending report, backend the new θ to that worker, and plays on.
 """
 
 from __future__ import annotations
@@ -221,8 +221,9 @@ class Engine:
         reports = monitor.reports + delivered
         ones = monitor.ones + (delivered & bit)
         full = reports >= self.stop_window
-        sure = score_bit.success_rate(ones, self.stop_window) - 2 * score_bit.deviation(self.stop_window)
-        return Monitor(jnp.where(full, 0, reports), jnp.where(full, 0, ones)), full & (sure > self.stop_rate)
+        return Monitor(jnp.where(full, 0, reports), jnp.where(full, 0, ones)), full & score_bit.surely_above(
+            ones, self.stop_window, self.stop_rate
+        )
 
     def _begin(self, seed: jax.Array, worker: jax.Array, index: jax.Array, received: jax.Array) -> agents.Play:
         at = address(seed, worker, index, self.workers, self.randomiser.submissions)

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.config.config import to_yaml
+from pgc.config import to_yaml
 from pgc.config.problem import Problem
 from pgc.deliver.initial import initial_theta
 from pgc.engines.crew import Crew
@@ -188,7 +188,7 @@ class HostSimulation:
             trial.window = seen, ones
             return False
         trial.window = 0, 0
-        return float(score_bit.success_rate(ones, seen) - 2 * score_bit.deviation(seen)) > config.stop_rate
+        return bool(score_bit.surely_above(ones, seen, config.stop_rate))
 
     # A checkpoint: what was under way is asked for again, with the θ and the random numbers that it had.
 

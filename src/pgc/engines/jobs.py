@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pgc.config.config import from_yaml
+from pgc.config import from_yaml
 from pgc.config.problem import Problem, build
 from pgc.engines.program import Program
 from pgc.local_training.numpy_network import Network

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.config.config import to_yaml
+from pgc.config import to_yaml
 from pgc.config.problem import Problem
 from pgc.engines.compiled import Engine, Record, State, engine_of, in_lanes, trial_seeds
 from pgc.engines.crew import Crew

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pgc.config.config import to_yaml
+from pgc.config import to_yaml
 from pgc.config.problem import Problem
 from pgc.engines.jobs import agents_of
 from pgc.errors import PgcError, in_one_line

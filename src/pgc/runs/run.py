@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pgc.config.config import TrainConfig, from_yaml, to_yaml
+from pgc.config import TrainConfig, from_yaml, to_yaml
 from pgc.engines.simulation import Happened
 from pgc.errors import PgcError
 from pgc.runs.folder import Folder

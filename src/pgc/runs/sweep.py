@@ -10,15 +10,16 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from pgc import __version__
-from pgc.config.config import TrainConfig
+from pgc.config import TrainConfig
 from pgc.config.problem import Problem, build
 from pgc.engines import simulation
-from pgc.engines.backend import Hands, advance, simulation_of
+from pgc.engines.backend import Backend, advance, simulation_of
 from pgc.engines.crew import Crew
 from pgc.engines.evaluation import scores_of
 from pgc.engines.simulation import Happened, Simulation, program_of
@@ -36,13 +37,18 @@ CHECKPOINT, OUTCOMES = "checkpoint.safetensors", "outcomes.safetensors"
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A config under a name."""
+    """A config under a name, and the problem that is built from it, once."""
 
     name: str
     config: TrainConfig
     whole: int | None = None
     """The first so many trials run to the end, and give the curves and the final scores; the others stop once they have
     succeeded, which their first success time does not notice. None: all of them."""
+
+    @cached_property
+    def problem(self) -> Problem:
+        """What the config describes."""
+        return build(self.config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +67,9 @@ class Outcome:
 class Batch:
     """The cells that share one program."""
 
-    def __init__(self, cells: Sequence[Cell], problems: Sequence[Problem]) -> None:
-        self.cells, self.problems = list(cells), list(problems)
-        self.simulation = simulation_of(*problems)
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        self.cells, self.problems = list(cells), [cell.problem for cell in cells]
+        self.simulation = simulation_of(*self.problems)
         trials = [cell.config.trials for cell in cells]
         self.first = np.cumsum([0, *trials])
         self.most = np.repeat([cell.config.submissions for cell in cells], trials)
@@ -71,7 +77,7 @@ class Batch:
         # On the host a round is a matter of time, and where a trial would stop one of chance.
         assert isinstance(self.simulation, Simulation) or not self.stops.any()
         self.simulation.watched = bool(self.stops.any())
-        self.tracker = metrics.SuccessTracker(sum(trials), problems[0].training.world.score_threshold)
+        self.tracker = metrics.SuccessTracker(sum(trials), self.problems[0].training.world.score_threshold)
         self.samplers = [metrics.CurveSampler(_whole(c), c.config.submissions, POINTS) for c in cells]
         self.steps = np.zeros(sum(trials), np.int64)
         self.received = np.zeros(sum(trials), np.int64)
@@ -89,7 +95,7 @@ class Batch:
             sampler.add(happened.trial[mine] - self.first[i], happened.n[mine], happened.score[mine])
 
     def settle(self) -> None:
-        """After every block has been noted: let go of trials that have shown what they are for."""
+        """Stops trials whose outcome is already known. Call after all blocks of a round were recorded."""
         self.rounds += ~self.done
         self.block_rounds += -(-np.sum(~self.done) // self.simulation.lanes)
         succeeded = self.stops & np.isfinite(self.tracker.fst) & ~self.done
@@ -161,11 +167,11 @@ def run(
     progress: Progress | None = None,
     stop_asked: Callable[[], bool] = lambda: False,
     checkpoint_seconds: float = 60.0,
-    hands: Hands | None = None,
+    backend: Backend | None = None,
 ) -> dict[str, Outcome] | None:
     """Run every cell, or what a checkpoint in the folder leaves to do. None if asked to stop: a checkpoint is there then.
 
-    `hands` say who plays; by default the compiled engine in this process.
+    `backend` say who plays; by default the compiled engine in this process.
     """
     if (folder.path / OUTCOMES).exists():
         (folder.path / CHECKPOINT).unlink(missing_ok=True)
@@ -173,7 +179,7 @@ def run(
     if progress:
         progress(0, 1, "compiling")
     batches = _batches(cells)
-    with (hands or Hands()).crew(*(problem for batch in batches for problem in batch.problems)) as crew:
+    with (backend or Backend()).crew(*(problem for batch in batches for problem in batch.problems)) as crew:
         return _run(cells, batches, folder, crew, progress, stop_asked, checkpoint_seconds)
 
 
@@ -234,11 +240,10 @@ def _whole(cell: Cell) -> int:
 
 
 def _batches(cells: Sequence[Cell]) -> list[Batch]:
-    groups: dict[Any, list[tuple[Cell, Problem]]] = {}
+    groups: dict[Any, list[Cell]] = {}
     for cell in cells:
-        problem = build(cell.config)
-        groups.setdefault(program_of(problem), []).append((cell, problem))
-    return simulation.on_every_core(lambda group: Batch(*zip(*group, strict=True)), groups.values())
+        groups.setdefault(program_of(cell.problem), []).append(cell)
+    return simulation.on_every_core(Batch, groups.values())
 
 
 def _tell(batches: Sequence[Batch], progress: Progress) -> None:

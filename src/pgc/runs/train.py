@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pgc.config.config import TrainConfig, configure
+from pgc.config import TrainConfig, configure
 from pgc.config.problem import Problem, build
-from pgc.engines.backend import Hands, simulation_of
+from pgc.engines.backend import Backend, simulation_of
 from pgc.engines.crew import Crew
 from pgc.engines.evaluation import scores_of
 from pgc.engines.simulation import Happened
@@ -50,19 +50,19 @@ def train(
             raise PgcError("resume takes every setting from the run itself; give nothing else")
         run = Run.open(Path(resume))
         problem = build(run.config)
-        return run if run.complete else _finish(run, problem, Hands(engine, address, processes), progress, checkpoint_seconds)
+        return run if run.complete else _finish(run, problem, Backend(engine, address, processes), progress, checkpoint_seconds)
     if config is not None and settings:
         raise PgcError("give either a config or settings by name, not both")
     problem = build(config if config is not None else configure(**settings))
-    hands = Hands(engine, address, processes)
-    hands.check(problem)
+    backend = Backend(engine, address, processes)
+    backend.check(problem)
     default = new_path(f"{problem.config.mechanism}-eps{problem.config.epsilon:g}")
     run = Run.create(Path(out) if out is not None else default, problem.config)
-    return _finish(run, problem, hands, progress, checkpoint_seconds)
+    return _finish(run, problem, backend, progress, checkpoint_seconds)
 
 
-def _finish(run: Run, problem: Problem, hands: Hands, progress: Progress | None, checkpoint_seconds: float) -> Run:
-    with run.locked(), stop_signals() as stop_asked, hands.crew(problem) as crew:
+def _finish(run: Run, problem: Problem, backend: Backend, progress: Progress | None, checkpoint_seconds: float) -> Run:
+    with run.locked(), stop_signals() as stop_asked, backend.crew(problem) as crew:
         return Session(run, problem, crew, progress, stop_asked).finish(checkpoint_seconds)
 
 

@@ -26,7 +26,7 @@ from sqlalchemy.exc import DBAPIError
 from starlette.requests import ClientDisconnect
 
 from pgc import __version__
-from pgc.config.config import to_yaml
+from pgc.config import to_yaml
 from pgc.errors import PgcError
 from pgc.service import is_loopback
 from pgc.service.admission import Verdict

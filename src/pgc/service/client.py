@@ -145,7 +145,7 @@ class ServiceClient:
 def run_device(service: ServiceClient, device: Device, most: int | None = None) -> tuple[int, str]:
     """Answer offers until the token or the device's budget is used up. How many were accepted, and why it ended.
 
-    Killed at any point, it can be started again: the service hands out the same offer until it is answered, and the device's
+    Killed at any point, it can be started again: the service backend out the same offer until it is answered, and the device's
     ledger has the bytes if they were paid for. A report that comes too late is paid for and not counted; the next offer is
     answered if the budget still affords it.
     """

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import sqlalchemy as sql
 
-from pgc.config.config import TrainConfig, from_yaml, to_yaml
+from pgc.config import TrainConfig, from_yaml, to_yaml
 from pgc.errors import PgcError
 from pgc.service import store
 from pgc.service.admission import Answer, Ask, Issued, Verdict

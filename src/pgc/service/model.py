@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import load, save
 
-from pgc.config.config import TrainConfig
+from pgc.config import TrainConfig
 from pgc.config.problem import build, build_own
 from pgc.deliver.initial import initial_theta
 from pgc.deliver.schedule import Schedule

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from pgc.config.config import from_yaml
+from pgc.config import from_yaml
 from pgc.errors import PgcError
 from pgc.service import store
 from pgc.service.model import Model

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build
 from pgc.engines.compiled import trial_seeds
 from pgc.local_training.definition import perturbation

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pgc
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build
 from pgc.deliver.subspace import TangentSubspace, features
 from pgc.engines.jobs import host_policy

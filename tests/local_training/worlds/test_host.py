@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.config.problem import build
 from pgc.engines.jobs import host_policy
 from pgc.errors import PgcError

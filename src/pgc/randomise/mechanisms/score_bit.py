@@ -41,6 +41,10 @@ class ScoreBit:
         keep = self.keep_threshold / WORD
         return (ones / reports - (1 - keep)) / (2 * keep - 1)
 
+    def surely_above(self, ones: Array, reports: float, rate: float) -> Array:
+        """Whether noisy booleans show, at two standard deviations, that more than this share of `reports` succeeded."""
+        return self.success_rate(ones, reports) - 2 * self.deviation(reports) > rate
+
     def deviation(self, reports: float) -> float:
         """The largest standard deviation that `success_rate` can have: 1/(2·√n·tanh(ε/2))."""
         return 1 / (2 * math.sqrt(reports) * math.tanh(self.epsilon / 2))

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from pgc.config.problem import build
-from pgc.engines.backend import Hands
-from pgc.errors import Interrupted, PgcError
+from pgc.engines.backend import Backend
+from pgc.errors import PgcError
 from pgc.local_training.worlds.registry import make_world
-from pgc.privacy.statement import privacy_statement
 from pgc.runs import sweep
 from pgc.runs.folder import Folder, new_path
-from pgc.runs.progress import Progress, stop_signals
+from pgc.runs.progress import Progress
+from pgc.runs.sweep import Outcome
 from pgc.studies.frontier import pictures, table
 from pgc.studies.frontier.plan import Size, cells
 from pgc.studies.pages import read_settings, write_report
+from pgc.studies.study import run_study
 
 TEMPLATE = Path(__file__).parent / "templates" / "frontier.html.jinja"
 TRIALS, SUBMISSIONS = 20, 2000
@@ -55,19 +54,14 @@ def frontier(
         folder = Folder(Path(out) if out is not None else new_path("frontier"))
     if size.trials < 2:
         raise PgcError(f"trials must be at least 2 to compare, not {size.trials}")
-    planned = cells(size)  # refuses what cannot be run before anything is made
-    problems = {cell.name: build(cell.config) for cell in planned}
-    if resume is None:
-        folder.make(folder.path, "figures")
-        folder.write("config.yaml", yaml.safe_dump(asdict(size), sort_keys=False).encode())
-    with folder.locked(), stop_signals() as stop_asked:
-        outcomes = sweep.run(planned, folder, progress=progress, stop_asked=stop_asked, hands=Hands(engine, address))
-        if outcomes is None:
-            raise Interrupted(f"stopped; continue with: pgc frontier --resume {folder.path}")
+    planned = cells(size)
+
+    def write(outcomes: Mapping[str, Outcome]) -> None:
         _write(folder, size, table.rows(size, {cell.name: cell for cell in planned}, outcomes))
-        statements = {name: privacy_statement(problem) for name, problem in problems.items() if not problem.config.control}
-        folder.write_json("privacy.json", {"cells": statements})
-    return folder
+
+    return run_study(
+        "pgc frontier", size, planned, folder, write, new=resume is None, backend=Backend(engine, address), progress=progress
+    )
 
 
 def _write(folder: Folder, size: Size, rows: list[dict[str, Any]]) -> None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.runs.sweep import Cell
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, math.inf)

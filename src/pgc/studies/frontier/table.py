@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pgc.config.problem import build
 from pgc.errors import require
 from pgc.runs.sweep import Cell, Outcome
 from pgc.studies import statistics
@@ -25,7 +24,7 @@ def rows(size: Size, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome])
 
 def _row(way: Way, epsilon: float, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
     name = cell_name(way, epsilon, False)
-    problem = build(cells[name].config)
+    problem = cells[name].problem
     mine, control = outcomes[name], outcomes[cell_name(way, epsilon, True)]
     mechanism, threshold = problem.randomiser.mechanism, problem.training.world.score_threshold
     received = float(mine.received.mean())

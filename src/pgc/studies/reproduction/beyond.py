@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pgc.config.config import configure
+from pgc.config import configure
 from pgc.runs.sweep import Cell, Outcome
 from pgc.studies import statistics
 from pgc.studies.reproduction import paper

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pgc.config.config import TrainConfig, configure
+from pgc.config import TrainConfig, configure
 from pgc.config.problem import build
 
 SIZES = {"laplace": 1, "prs": 100, "none": 1}

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from pgc.config.problem import build
-from pgc.engines.backend import Hands
-from pgc.errors import Interrupted, PgcError
-from pgc.privacy.statement import privacy_statement
+from pgc.engines.backend import Backend
+from pgc.errors import PgcError
 from pgc.runs import sweep
 from pgc.runs.folder import Folder, new_path
-from pgc.runs.progress import Progress, stop_signals
+from pgc.runs.progress import Progress
 from pgc.runs.sweep import Cell, Outcome
 from pgc.studies.pages import Files, read_settings, write_report
 from pgc.studies.reproduction import beyond, choices, claims, meaning, paper, pictures, tables
 from pgc.studies.reproduction.claims import WORDS
 from pgc.studies.reproduction.plan import CHOOSING, COLUMNS, Column, Size, main_cells, reading_cells
 from pgc.studies.reproduction.readings import CHOICES, describe
+from pgc.studies.study import run_study
 
 TEMPLATES = Path(__file__).parent / "templates"
 QUICK_TRIALS, QUICK_SUBMISSIONS = 6, 2000
@@ -93,21 +91,17 @@ def reproduce(
             quick=quick,
         )
         folder = Folder(Path(out) if out is not None else new_path("readings" if readings else "reproduce"))
-    cells = _cells(settings)  # refuses what cannot be run before anything is made
-    if resume is None:
-        folder.make(folder.path, "figures")
-        folder.write("config.yaml", yaml.safe_dump(asdict(settings), sort_keys=False).encode())
-    with folder.locked(), stop_signals() as stop_asked:
-        outcomes = sweep.run(cells, folder, progress=progress, stop_asked=stop_asked, hands=Hands(engine, address))
-        if outcomes is None:
-            raise Interrupted(f"stopped; continue with: pgc reproduce --resume {folder.path}")
-        if settings.readings:
-            _write_readings(folder, settings, outcomes)
-        else:
-            _write_main(folder, settings, outcomes)
-        statements = {c.name: privacy_statement(build(c.config)) for c in cells if not c.config.control}
-        folder.write_json("privacy.json", {"cells": statements})
-    return folder
+    write = _write_readings if settings.readings else _write_main
+    return run_study(
+        "pgc reproduce",
+        settings,
+        _cells(settings),
+        folder,
+        partial(write, folder, settings),
+        new=resume is None,
+        backend=Backend(engine, address),
+        progress=progress,
+    )
 
 
 def _cells(settings: Settings) -> list[Cell]:
@@ -118,10 +112,7 @@ def _cells(settings: Settings) -> list[Cell]:
     if not 0 <= settings.seed < 2**32 - CHOOSING:
         raise PgcError(f"seed must be between 0 and {2**32 - CHOOSING - 1}, not {settings.seed}")
     size = settings.size
-    cells = reading_cells(size) if settings.readings else [*main_cells(size), *beyond.cells(size)]
-    for cell in cells:
-        build(cell.config)
-    return cells
+    return reading_cells(size) if settings.readings else [*main_cells(size), *beyond.cells(size)]
 
 
 def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome]) -> None:

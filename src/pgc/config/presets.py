@@ -1,0 +1,49 @@
+"""The values that all settings start from: what learns best, and the paper as printed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from typing import Any
+
+from pgc.config.config import TrainConfig
+from pgc.errors import PgcError
+
+DEFAULT_BUFFER = 10
+"""|B| of the default preset; the paper's depends on the mechanism (`Mechanism.paper_buffer`)."""
+PAPER_LEARNING_RATE = 0.5
+"""η of the paper; that of the default preset follows a rule (`rules.py`)."""
+
+PRESETS: dict[str, TrainConfig] = {
+    "default": TrainConfig(),
+    "paper": TrainConfig(
+        preset="paper",
+        mechanism="laplace",
+        subspace="full",
+        local_episodes=1,
+        estimator="policy-gradient",
+        normalize=False,
+        initial="glorot",
+        baseline="critic",
+        output_cap=math.inf,
+        action="argmax",
+        alpha_start=0.5,
+        score=None,  # the training episode's; with several local episodes, a greedy one's
+        bootstrap="always",
+        standardize="no",
+        average_from=0.0,
+        submissions=90_000,
+        trials=20,
+    ),
+}
+
+
+def configure(**settings: Any) -> TrainConfig:
+    """The preset that is named (or the default one) with some settings changed: what the command line does with its flags."""
+    preset = settings.get("preset", "default")
+    if preset not in PRESETS:
+        raise PgcError(f"unknown preset '{preset}'; choose one of: {', '.join(PRESETS)}")
+    unknown = set(settings) - {f.name for f in fields(TrainConfig)}
+    if unknown:
+        raise PgcError(f"unknown setting(s): {', '.join(sorted(unknown))}; pgc train --help lists them")
+    return replace(PRESETS[preset], **settings)

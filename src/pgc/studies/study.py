@@ -1,0 +1,45 @@
+"""A study: a plan of many cells, run as one sweep, and a folder with a report. It can be stopped and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+
+from pgc.engines.backend import Backend
+from pgc.errors import Interrupted
+from pgc.privacy.statement import privacy_statement
+from pgc.runs import sweep
+from pgc.runs.folder import Folder
+from pgc.runs.progress import Progress, stop_signals
+from pgc.runs.sweep import Cell, Outcome
+
+
+def run_study(
+    command: str,
+    settings: Any,
+    cells: Sequence[Cell],
+    folder: Folder,
+    write: Callable[[Mapping[str, Outcome]], None],
+    *,
+    new: bool,
+    backend: Backend,
+    progress: Progress | None,
+) -> Folder:
+    """Run every cell, or what a checkpoint leaves to do; then `write` the report of the outcomes, and privacy.json.
+
+    `settings` is the dataclass that config.yaml holds. Whatever cannot be run is refused before the folder is made.
+    """
+    statements = {cell.name: privacy_statement(cell.problem) for cell in cells if not cell.config.control}
+    if new:
+        folder.make(folder.path, "figures")
+        folder.write("config.yaml", yaml.safe_dump(asdict(settings), sort_keys=False).encode())
+    with folder.locked(), stop_signals() as stop_asked:
+        outcomes = sweep.run(cells, folder, progress=progress, stop_asked=stop_asked, backend=backend)
+        if outcomes is None:
+            raise Interrupted(f"stopped; continue with: {command} --resume {folder.path}")
+        write(outcomes)
+        folder.write_json("privacy.json", {"cells": statements})
+    return folder
