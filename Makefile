@@ -27,6 +27,7 @@ lint: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.docstrings
 
 bench: .venv/all
 	$(BIN)/pgc bench

@@ -20,7 +20,10 @@ from pathlib import Path
 import numpy as np
 import optax
 
-WORLDS = {"cartpole": dict(epsilon=0.1, submissions=4000), "pendulum": dict(epsilon=1.0, submissions=3000)}
+WORLDS = {
+    "cartpole": dict(epsilon=0.1, submissions=4000),
+    "pendulum": dict(epsilon=1.0, submissions=3000),
+}
 OTHER_SUBSPACE = {"cartpole": "quadratic", "pendulum": "linear"}
 
 
@@ -119,9 +122,13 @@ def on_its_own_core(cores):
 
 def main():
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--world", choices=WORLDS, action="append")
-    parser.add_argument("--only", action="append", metavar="VARIANT", help="one of them; may be given again")
+    parser.add_argument(
+        "--only", action="append", metavar="VARIANT", help="one of them; may be given again"
+    )
     parser.add_argument("--trials", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=1)
@@ -131,7 +138,12 @@ def main():
     unknown = set(args.only or ()) - {name for world in worlds for name in variants(world)}
     if unknown:
         parser.error(f"no such variant: {', '.join(sorted(unknown))}")
-    jobs = [(w, v, args.trials, args.seed) for w in worlds for v in variants(w) if not args.only or v in args.only]
+    jobs = [
+        (w, v, args.trials, args.seed)
+        for w in worlds
+        for v in variants(w)
+        if not args.only or v in args.only
+    ]
     context = multiprocessing.get_context("spawn")
     rows = []
 
@@ -139,7 +151,9 @@ def main():
         rows.append(row)
         print(json.dumps(row, ensure_ascii=False), flush=True)
         if args.out:
-            ordered = sorted(rows, key=lambda r: jobs.index((r["world"], r["variant"], r["trials"], r["seed"])))
+            ordered = sorted(
+                rows, key=lambda r: jobs.index((r["world"], r["variant"], r["trials"], r["seed"]))
+            )
             args.out.write_text(json.dumps(ordered, ensure_ascii=False, indent=1) + "\n")
 
     if args.processes == 1:

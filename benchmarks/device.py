@@ -49,13 +49,25 @@ def median_ms(work, times=TIMES) -> float:
 
 
 def size_mb(folder: Path) -> float:
-    return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts) / 2**20
+    return (
+        sum(
+            f.stat().st_size
+            for f in folder.rglob("*")
+            if f.is_file() and "__pycache__" not in f.parts
+        )
+        / 2**20
+    )
 
 
 def main() -> None:
     command = [sys.executable, "-c", IMPORT]
-    imports = [subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() for _ in range(7)]
-    numpy_s, pgc_s, numpy_kb, all_kb = (statistics.median(float(row[i]) for row in imports) for i in range(4))
+    imports = [
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(7)
+    ]
+    numpy_s, pgc_s, numpy_kb, all_kb = (
+        statistics.median(float(row[i]) for row in imports) for i in range(4)
+    )
     assert all(row[4] == "False" for row in imports)
     result = {
         "import_numpy_ms": 1000 * numpy_s,
@@ -63,7 +75,8 @@ def main() -> None:
         "memory_numpy_mb": numpy_kb / 1024,
         "memory_with_device_mb": all_kb / 1024,
         "size_pgc_mb": size_mb(Path(pgc.__file__).parent),
-        "size_numpy_mb": size_mb(Path(np.__file__).parent) + size_mb(Path(np.__file__).parents[1] / "numpy.libs"),
+        "size_numpy_mb": size_mb(Path(np.__file__).parent)
+        + size_mb(Path(np.__file__).parents[1] / "numpy.libs"),
     }
     g = np.random.default_rng(0).standard_normal(DIM)
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
@@ -77,17 +90,30 @@ def main() -> None:
         fsync = result["plain_write_and_fsync_ms"] = median_ms(plain_write)
         device = Device.create(Path(folder) / "ledger.db", 900.0)
         for case, options in CASES.items():
-            mechanism = make_mechanism(case.partition(",")[0], dim=DIM, epsilon=1.0, clip=1.0, **options)
-            result[f"release, {case}, ms"] = median_ms(lambda n, m=mechanism: release(m, g, b"%d" % n))
+            mechanism = make_mechanism(
+                case.partition(",")[0], dim=DIM, epsilon=1.0, clip=1.0, **options
+            )
+            result[f"release, {case}, ms"] = median_ms(
+                lambda n, m=mechanism: release(m, g, b"%d" % n)
+            )
             query = Query.of(mechanism)
             offers = [
-                Offer(offer_id=len(result) * 1000 + n, policy_version=1, query=query, theta=np.zeros(DIM, np.float32)).encode()
+                Offer(
+                    offer_id=len(result) * 1000 + n,
+                    policy_version=1,
+                    query=query,
+                    theta=np.zeros(DIM, np.float32),
+                ).encode()
                 for n in range(TIMES)
             ]
             charged = median_ms(lambda n, offers=offers: device.release(offers[n], g))
             result[f"release and durable charge, {case}, ms"] = charged
             result[f"release and durable charge, {case}, plain writes"] = charged / fsync
-    print(json.dumps({key: round(value, 3) for key, value in result.items()}, indent=1, ensure_ascii=False))
+    print(
+        json.dumps(
+            {key: round(value, 3) for key, value in result.items()}, indent=1, ensure_ascii=False
+        )
+    )
 
 
 if __name__ == "__main__":

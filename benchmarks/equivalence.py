@@ -37,16 +37,26 @@ from pgc.service.tls import make_dev_certificates
 @contextlib.contextmanager
 def serving(folder: Path, port: int):
     """A service in this process. Its keeper, and what makes a connection to a model with a token."""
-    keeper, files = Keeper(sqlite_url(folder / "store.db")), make_dev_certificates(folder, "127.0.0.1")
+    keeper, files = (
+        Keeper(sqlite_url(folder / "store.db")),
+        make_dev_certificates(folder, "127.0.0.1"),
+    )
     settings = {"ssl_certfile": str(files.certificate), "ssl_keyfile": str(files.key)}
-    server = uvicorn.Server(uvicorn.Config(make_app(keeper), host="127.0.0.1", port=port, log_level="warning", **settings))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            make_app(keeper), host="127.0.0.1", port=port, log_level="warning", **settings
+        )
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.05)
     url = f"https://127.0.0.1:{port}"
     try:
-        yield keeper, lambda model: lambda token: ServiceClient(url, token, model=model, ca=str(files.ca))
+        yield (
+            keeper,
+            lambda model: lambda token: ServiceClient(url, token, model=model, ca=str(files.ca)),
+        )
     finally:
         server.should_exit = True
         thread.join()
@@ -99,7 +109,10 @@ def score(training, thetas: np.ndarray) -> np.ndarray:
 
 def compare(epsilon: float, trials: int, reports: int, port: int = 18543) -> dict[str, float]:
     """Both, and their difference with its 95 % interval."""
-    ours, theirs = through_the_service(epsilon, trials, reports, port), embedded(epsilon, 4 * trials, reports)
+    ours, theirs = (
+        through_the_service(epsilon, trials, reports, port),
+        embedded(epsilon, 4 * trials, reports),
+    )
     half = 1.96 * math.sqrt(ours.var(ddof=1) / len(ours) + theirs.var(ddof=1) / len(theirs))
     difference = ours.mean() - theirs.mean()
     return {
@@ -109,12 +122,22 @@ def compare(epsilon: float, trials: int, reports: int, port: int = 18543) -> dic
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--reports", type=int, default=100)
     parser.add_argument("--epsilon", type=float, default=1.0)
     args = parser.parse_args()
-    print(json.dumps({k: round(float(v), 3) for k, v in compare(args.epsilon, args.trials, args.reports).items()}, indent=1))
+    print(
+        json.dumps(
+            {
+                k: round(float(v), 3)
+                for k, v in compare(args.epsilon, args.trials, args.reports).items()
+            },
+            indent=1,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -77,7 +77,9 @@ class Timed(FedAvg):
         self.ends: list[float] = []
         self.counts: list[int] = []
 
-    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         replies = list(replies)
         aggregated = super().aggregate_train(server_round, replies)
         self.ends.append(time.monotonic())
@@ -90,7 +92,9 @@ def train(message: Message, context: Context) -> Message:
     (parameters,) = message.content["arrays"].to_numpy_ndarrays()
     gradient = np.random.default_rng().standard_normal(parameters.shape, np.float32)
     metrics = MetricRecord({"num-examples": 1})  # FedAvg weighs by it
-    return Message(RecordDict({"arrays": ArrayRecord([gradient]), "metrics": metrics}), reply_to=message)
+    return Message(
+        RecordDict({"arrays": ArrayRecord([gradient]), "metrics": metrics}), reply_to=message
+    )
 
 
 @client.evaluate()
@@ -103,11 +107,21 @@ def collect(grid: Grid, context: Context) -> None:
     config = context.run_config
     nodes = config["nodes"]
     # Without the minimum, a round that begins while nodes still connect would do with those that are there.
-    strategy = Timed(fraction_evaluate=float(not config["train-only"]), min_train_nodes=nodes, min_evaluate_nodes=nodes)
-    strategy.start(grid, ArrayRecord([np.zeros(config["dim"], np.float32)]), num_rounds=config["rounds"] + 1)
+    strategy = Timed(
+        fraction_evaluate=float(not config["train-only"]),
+        min_train_nodes=nodes,
+        min_evaluate_nodes=nodes,
+    )
+    strategy.start(
+        grid, ArrayRecord([np.zeros(config["dim"], np.float32)]), num_rounds=config["rounds"] + 1
+    )
     seconds, reports = strategy.ends[-1] - strategy.ends[0], sum(strategy.counts[1:])
     assert reports == nodes * config["rounds"], strategy.counts
-    found = {"reports": reports, "seconds": round(seconds, 3), "reports_per_second": round(reports / seconds, 3)}
+    found = {
+        "reports": reports,
+        "seconds": round(seconds, 3),
+        "reports_per_second": round(reports / seconds, 3),
+    }
     Path(config["result"]).write_text(json.dumps(found))
 
 
@@ -123,7 +137,12 @@ def process(*command: str, environment: dict[str, str]):
 
 
 def measure(place: Path, args: argparse.Namespace) -> dict[str, float]:
-    app, home, result, address = place / "app", place / "home", place / "result.json", f"127.0.0.1:{args.port}"
+    app, home, result, address = (
+        place / "app",
+        place / "home",
+        place / "result.json",
+        f"127.0.0.1:{args.port}",
+    )
     for folder in (app, home):
         folder.mkdir()
     shutil.copy(__file__, app / "app.py")
@@ -131,20 +150,42 @@ def measure(place: Path, args: argparse.Namespace) -> dict[str, float]:
     (home / "config.toml").write_text(CONNECTION.format(address=address))
     # Where it finds no such file in the home, Ray asks the metadata services of clouds, even with its statistics switched off.
     (home / "ray_bootstrap_config.yaml").write_text("{}")
-    environment = os.environ | {
-        "HOME": str(home),
-        "FLWR_HOME": str(home),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on every system: no cluster, so Ray stays on loopback
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",  # Flower starts its own commands by name
+    environment = (
+        os.environ
+        | {
+            "HOME": str(home),
+            "FLWR_HOME": str(home),
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on every system: no cluster, so Ray stays on loopback
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",  # Flower starts its own commands by name
+        }
+    )
+    settings = {
+        "nodes": args.nodes,
+        "rounds": args.rounds,
+        "dim": args.dim,
+        "train-only": args.train_only,
+        "result": str(result),
     }
-    settings = {"nodes": args.nodes, "rounds": args.rounds, "dim": args.dim, "train-only": args.train_only, "result": str(result)}
     # A JSON number, string or truth value is one of TOML too, which is what Flower reads here.
-    command = ["flwr", "run", str(app), "--stream", "--run-config", " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())]
+    command = [
+        "flwr",
+        "run",
+        str(app),
+        "--stream",
+        "--run-config",
+        " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items()),
+    ]
     # By default the SuperLink would fetch the dependencies of an app from the network; this app has none.
-    superlink = ["flower-superlink", "--insecure", "--port", str(args.port), "--disable-runtime-dependency-installation"]
+    superlink = [
+        "flower-superlink",
+        "--insecure",
+        "--port",
+        str(args.port),
+        "--disable-runtime-dependency-installation",
+    ]
     if not args.deployment:
         superlink.append("--simulation")
         command += ["--federation-config", f"num-supernodes={args.nodes}"]
@@ -157,14 +198,25 @@ def measure(place: Path, args: argparse.Namespace) -> dict[str, float]:
             except OSError:
                 time.sleep(0.2)
         for number in range(args.nodes if args.deployment else 0):
-            node = ["flower-supernode", "--insecure", "--superlink", address, "--port", str(args.port + 1 + number)]
+            node = [
+                "flower-supernode",
+                "--insecure",
+                "--superlink",
+                address,
+                "--port",
+                str(args.port + 1 + number),
+            ]
             stack.enter_context(process(*node, environment=environment))
-        subprocess.run(command, stdout=sys.stderr, env=environment, check=True)  # streams the app's log, and returns when it ends
+        subprocess.run(
+            command, stdout=sys.stderr, env=environment, check=True
+        )  # streams the app's log, and returns when it ends
         return json.loads(result.read_text())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--dim", type=int, default=112)
@@ -176,7 +228,11 @@ def main() -> None:
         args.rounds = 5 if args.deployment else 200
     with tempfile.TemporaryDirectory() as place:
         found = measure(Path(place), args)
-    print(json.dumps({"flwr_version": flwr.__version__, "nodes": args.nodes, "rounds": args.rounds} | found))
+    print(
+        json.dumps(
+            {"flwr_version": flwr.__version__, "nodes": args.nodes, "rounds": args.rounds} | found
+        )
+    )
 
 
 if __name__ == "__main__":

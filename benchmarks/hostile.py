@@ -40,16 +40,26 @@ from pgc.wire.values import Delivery
 SPIES = 16
 """Honest devices whose gradients a reversing attacker knows, anew for each version."""
 DEFENCES = {
-    "index": {"none": {}, "trim 0.2": {"trim": 0.2}, "|B| = 50, trim 0.2": {"buffer_size": 50, "trim": 0.2}},
+    "index": {
+        "none": {},
+        "trim 0.2": {"trim": 0.2},
+        "|B| = 50, trim 0.2": {"buffer_size": 50, "trim": 0.2},
+    },
     "laplace": {"none": {}, "report_norm 10": {"report_norm": 10.0}},
 }
 
 
 def scores(settings, attack, hostile, good, trials, reports):
     """Of the averaged policy of each trial."""
-    models = [Model("hostile", configure(epsilon=1.0, submissions=reports, seed=seed, **settings)) for seed in range(trials)]
+    models = [
+        Model("hostile", configure(epsilon=1.0, submissions=reports, seed=seed, **settings))
+        for seed in range(trials)
+    ]
     training, size = models[0].training, models[0].config.buffer_size
-    rngs, bad = [np.random.default_rng([seed, 7]) for seed in range(trials)], mirrored(training.policy, good)
+    rngs, bad = (
+        [np.random.default_rng([seed, 7]) for seed in range(trials)],
+        mirrored(training.policy, good),
+    )
     lanes = size + (SPIES if attack == "reverse" else 0)
 
     @jax.jit
@@ -77,14 +87,20 @@ def scores(settings, attack, hostile, good, trials, reports):
             estimates = []
             for gradient in mine[:size]:
                 offer = Offer.decode(template.renumbered(int(rng.integers(2**63)), 0))
-                payload = worst(offer, aim) if rng.random() < hostile else split(draw_report(offer, gradient, None))[2]
+                payload = (
+                    worst(offer, aim)
+                    if rng.random() < hostile
+                    else split(draw_report(offer, gradient, None))[2]
+                )
                 estimates.append(model.estimate(offer.offer_id, payload, offer.basis))
             done = 0
             while done < size:
                 done += model.take(estimates[done:], [template.policy_version] * (size - done))
             model.published = model.publish(model.state)
     averaged = np.stack([np.asarray(model.state.average, np.float32) for model in models])
-    return greedy_scores(training, averaged, training.population.grid(), episodes=100, seed=0).mean(axis=1)
+    return greedy_scores(training, averaged, training.population.grid(), episodes=100, seed=0).mean(
+        axis=1
+    )
 
 
 def coordinates(basis, vector):
@@ -95,7 +111,9 @@ def mirrored(policy, good):
     """A policy that does the opposite of a good one: its head with the other sign, three times as sure."""
     places = jax.tree.leaves(policy.unflatten(np.arange(policy.dim, dtype=np.float32)))
     bad = np.array(good, np.float32)
-    bad[np.asarray(places[-2], int).ravel()] *= -3  # the policy's head; the last one is the critic's
+    bad[
+        np.asarray(places[-2], int).ravel()
+    ] *= -3  # the policy's head; the last one is the critic's
     return bad
 
 
@@ -118,7 +136,9 @@ def good_policy():
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--trials", type=int, default=8)
     parser.add_argument("--reports", type=int, default=4000)
     args = parser.parse_args()
@@ -126,12 +146,30 @@ def main() -> None:
     for mechanism, table in DEFENCES.items():
         for defence, settings in table.items():
             for hostile in (0.0, 0.05, 0.1, 0.2):
-                for attack in ("steer", "reverse") if hostile and mechanism == "index" else ("steer",):
+                for attack in (
+                    ("steer", "reverse") if hostile and mechanism == "index" else ("steer",)
+                ):
                     begun = time.monotonic()
-                    found = scores({"mechanism": mechanism, **settings}, attack, hostile, good, args.trials, args.reports)
+                    found = scores(
+                        {"mechanism": mechanism, **settings},
+                        attack,
+                        hostile,
+                        good,
+                        args.trials,
+                        args.reports,
+                    )
                     half = 1.96 * found.std(ddof=1) / np.sqrt(len(found))
-                    rows.append({"mechanism": mechanism, "defence": defence, "attack": attack, "hostile": hostile})
-                    rows[-1].update(score=round(float(found.mean()), 1), interval=round(float(half), 1))
+                    rows.append(
+                        {
+                            "mechanism": mechanism,
+                            "defence": defence,
+                            "attack": attack,
+                            "hostile": hostile,
+                        }
+                    )
+                    rows[-1].update(
+                        score=round(float(found.mean()), 1), interval=round(float(half), 1)
+                    )
                     print(rows[-1], f"{time.monotonic() - begun:.0f} s", file=sys.stderr)
     result = {"epsilon": 1.0, "trials": args.trials, "reports": args.reports, "rows": rows}
     print(json.dumps(result, indent=1, ensure_ascii=False))

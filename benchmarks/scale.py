@@ -17,14 +17,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="for each measurement")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*", default=[], help="parts: trials, agents, dimensions, update, host, slow, sharded")
+    parser.add_argument(
+        "--only",
+        nargs="*",
+        default=[],
+        help="parts: trials, agents, dimensions, update, host, slow, sharded",
+    )
     parser.add_argument("--out", type=Path, help="a JSON file; parts that it has already are kept")
     args = parser.parse_args()
     with Watch(quiet=False) as progress:
         made = scale(args.seconds, args.seed, progress, args.only)
     if args.only:
         made = {
-            part: made[part] | {"seconds": args.seconds} if isinstance(made[part], dict) else made[part] for part in args.only
+            part: made[part] | {"seconds": args.seconds}
+            if isinstance(made[part], dict)
+            else made[part]
+            for part in args.only
         }
     if args.out is not None and args.out.exists():
         made = json.loads(args.out.read_text()) | made

@@ -38,7 +38,10 @@ FULL = 10**6
 
 def memory_mb(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
+    return (
+        int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
+        / 1024
+    )
 
 
 def cpu_seconds(pid: int) -> float:
@@ -49,7 +52,11 @@ def cpu_seconds(pid: int) -> float:
 
 def loopback_bytes() -> int:
     """All that went over loopback, in both directions, TCP's and TLS's own included."""
-    line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
+    line = next(
+        line
+        for line in Path("/proc/net/dev").read_text().splitlines()
+        if line.strip().startswith("lo:")
+    )
     return int(line.split(":")[1].split()[0])
 
 
@@ -60,18 +67,24 @@ def stored_bytes(folder: Path) -> int:
 class Connection:
     """A kept-alive HTTP/1.1 connection: no more than the load needs, so that the load is not what is measured."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
+    ) -> None:
         self._reader, self._writer = reader, writer
         self._head = f"Host: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: "
 
     async def post(self, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        self._writer.write(f"POST {path} HTTP/1.1\r\n{self._head}{len(body)}\r\n\r\n".encode() + body)
+        self._writer.write(
+            f"POST {path} HTTP/1.1\r\n{self._head}{len(body)}\r\n\r\n".encode() + body
+        )
         head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         length = int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         return int(head[9:12]), await self._reader.readexactly(length)
 
 
-async def device(url: httpx.URL, context: ssl.SSLContext, token: str, until: float, seen: dict[str, list[float]]) -> None:
+async def device(
+    url: httpx.URL, context: ssl.SSLContext, token: str, until: float, seen: dict[str, list[float]]
+) -> None:
     """One connection: cycle after cycle, with a token that is good for many."""
     reader, writer = await asyncio.open_connection(url.host, url.port, ssl=context)
     connection, payloads, n = Connection(reader, writer, token), [], 0
@@ -86,8 +99,14 @@ async def device(url: httpx.URL, context: ssl.SSLContext, token: str, until: flo
         assert status == 200, data
         if len(payloads) < 4:
             offer = Offer.decode(data)
-            payloads.append(draw_report(offer, np.random.default_rng().standard_normal(offer.query.dim), None)[HEAD_SIZE:])
-        report = bytes([REPORT_V1]) + data[1:13] + payloads[n % len(payloads)]  # the offer's number and version, then a payload
+            payloads.append(
+                draw_report(offer, np.random.default_rng().standard_normal(offer.query.dim), None)[
+                    HEAD_SIZE:
+                ]
+            )
+        report = (
+            bytes([REPORT_V1]) + data[1:13] + payloads[n % len(payloads)]
+        )  # the offer's number and version, then a payload
         sent = time.monotonic()
         status, data = await connection.post("/v1/models/default/reports", report)
         assert status == 200, data
@@ -98,7 +117,9 @@ async def device(url: httpx.URL, context: ssl.SSLContext, token: str, until: flo
     writer.close()
 
 
-async def load(url: str, ca: Path, tokens: list[str], seconds: float, seen: dict[str, list[float]]) -> None:
+async def load(
+    url: str, ca: Path, tokens: list[str], seconds: float, seen: dict[str, list[float]]
+) -> None:
     context = ssl.create_default_context(cafile=str(ca))
     until = time.monotonic() + seconds
     await asyncio.gather(*(device(httpx.URL(url), context, token, until, seen) for token in tokens))
@@ -107,9 +128,20 @@ async def load(url: str, ca: Path, tokens: list[str], seconds: float, seen: dict
 @contextlib.contextmanager
 def service(folder: Path, port: int, database: str | None):
     """`pgc serve`, ready. Its process."""
-    command = [sys.executable, "-m", "pgc.cli", "serve", str(folder), "--port", str(port), "--dev-tls"]
+    command = [
+        sys.executable,
+        "-m",
+        "pgc.cli",
+        "serve",
+        str(folder),
+        "--port",
+        str(port),
+        "--dev-tls",
+    ]
     environment = os.environ | ({} if database is None else {"PGC_STORE": database})
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    server = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
     try:
         while True:
             try:
@@ -137,7 +169,12 @@ def measure(place: Path, args: argparse.Namespace, database: str | None) -> dict
             run = uvloop.run
         run(load(url, folder / "ca.pem", tokens, 3, seen))  # what is allocated once
         before, seen = memory_mb(server.pid), {"taken": [], "ends": [], "busy": []}
-        begun, cpu, network, stored = time.monotonic(), cpu_seconds(server.pid), loopback_bytes(), stored_bytes(folder)
+        begun, cpu, network, stored = (
+            time.monotonic(),
+            cpu_seconds(server.pid),
+            loopback_bytes(),
+            stored_bytes(folder),
+        )
         run(load(url, folder / "ca.pem", tokens, args.seconds, seen))
         seconds, cycles = time.monotonic() - begun, len(seen["ends"])
         each = {
@@ -147,7 +184,9 @@ def measure(place: Path, args: argparse.Namespace, database: str | None) -> dict
         }
         card = httpx.get(f"{url}/v1/models/default", verify=False).json()
         after = memory_mb(server.pid)
-    thirds = np.histogram(np.array(seen["ends"]) - begun, 3, (0, args.seconds))[0] / (args.seconds / 3)
+    thirds = np.histogram(np.array(seen["ends"]) - begun, 3, (0, args.seconds))[0] / (
+        args.seconds / 3
+    )
     return {
         "connections": args.connections,
         "seconds": seconds,
@@ -193,23 +232,38 @@ def join(place: Path, args: argparse.Namespace) -> dict[str, float]:
         ]
         devices, seen = subprocess.Popen(command, stdout=subprocess.DEVNULL), []
         while devices.poll() is None:
-            seen.append((time.monotonic(), httpx.get(f"{url}/v1/models/default", verify=False).json()["received"]))
+            seen.append(
+                (
+                    time.monotonic(),
+                    httpx.get(f"{url}/v1/models/default", verify=False).json()["received"],
+                )
+            )
             time.sleep(0.2)
         assert devices.returncode == 0
-    first = next(pair for pair in seen if pair[1] > args.join)  # what is compiled first is not counted
+    first = next(
+        pair for pair in seen if pair[1] > args.join
+    )  # what is compiled first is not counted
     last = next(pair for pair in seen if pair[1] == seen[-1][1])
-    return {"devices": args.join, "reports": last[1], "reports_per_second": (last[1] - first[1]) / (last[0] - first[0])}
+    return {
+        "devices": args.join,
+        "reports": last[1],
+        "reports_per_second": (last[1] - first[1]) / (last[0] - first[0]),
+    }
 
 
 def flower(python: str, *more: str) -> dict[str, float]:
     """Flower's, from a process of its own."""
     script = str(Path(__file__).with_name("flower.py"))
-    said = subprocess.run([python, script, *more], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [python, script, *more], capture_output=True, text=True, check=True
+    ).stdout
     return json.loads(said)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--connections", type=int, default=200)
     parser.add_argument("--port", type=int, default=18443)
@@ -236,7 +290,10 @@ def main() -> None:
         for name in ("flower, deployment", "flower, simulation"):
             ratio = results["sqlite"]["cycles_per_second"] / results[name]["reports_per_second"]
             results[name]["times_as_fast_is_sqlite"] = ratio
-    rounded = {name: {k: round(v, 3) if isinstance(v, float) else v for k, v in found.items()} for name, found in results.items()}
+    rounded = {
+        name: {k: round(v, 3) if isinstance(v, float) else v for k, v in found.items()}
+        for name, found in results.items()
+    }
     print(json.dumps(rounded, indent=1))
 
 

@@ -9,10 +9,17 @@ import json
 
 from pgc.bench.throughput import bench
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+)
 parser.add_argument("--trials", type=int, default=180)
 parser.add_argument("--seconds", type=float, default=12.0)
 parser.add_argument("--engine-only", action="store_true")
 args = parser.parse_args()
 for mechanism in ("laplace", "prs"):
-    print(json.dumps(bench(mechanism, args.trials, args.seconds, seed=0, baselines=not args.engine_only)), flush=True)
+    print(
+        json.dumps(
+            bench(mechanism, args.trials, args.seconds, seed=0, baselines=not args.engine_only)
+        ),
+        flush=True,
+    )

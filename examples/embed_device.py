@@ -17,7 +17,12 @@ from pgc.device.recipe import Recipe
 
 from pgc.service.client import ServiceClient, run_device
 
-CARTPOLE = {"bounds": ((-2.4, 2.4), (-3, 3), (-0.21, 0.21), (-3, 3)), "actions": 2, "max_steps": 200, "score_threshold": 195.0}
+CARTPOLE = {
+    "bounds": ((-2.4, 2.4), (-3, 3), (-0.21, 0.21), (-3, 3)),
+    "actions": 2,
+    "max_steps": 200,
+    "score_threshold": 195.0,
+}
 
 
 def main(url: str, token: str, ledger: str = "ledger.db", ca: str | None = None) -> str:

@@ -39,7 +39,9 @@ def flax_module(observation_shape, outputs):
         @nn.compact
         def __call__(self, observation):
             x = nn.tanh(nn.Dense(16)(observation))
-            return nn.Dense(outputs)(x), nn.Dense(1)(x)[0]  # outputs, and a value for --baseline critic
+            return nn.Dense(outputs)(x), nn.Dense(1)(x)[
+                0
+            ]  # outputs, and a value for --baseline critic
 
     return from_flax(Network(), observation_shape)
 
@@ -49,7 +51,9 @@ def equinox_module(observation_shape, outputs):
     import equinox as eqx
 
     n = int(np.prod(observation_shape))
-    return from_equinox(eqx.nn.MLP(n, outputs, width_size=16, depth=1, activation=jnp.tanh, key=jax.random.key(0)))
+    return from_equinox(
+        eqx.nn.MLP(n, outputs, width_size=16, depth=1, activation=jnp.tanh, key=jax.random.key(0))
+    )
 
 
 def torch_module(observation_shape, outputs):
@@ -59,4 +63,6 @@ def torch_module(observation_shape, outputs):
 
     torch.manual_seed(0)
     n = int(np.prod(observation_shape))
-    return from_torch(nn.Sequential(nn.Flatten(), nn.Linear(n, 16), nn.Tanh(), nn.Linear(16, outputs)))
+    return from_torch(
+        nn.Sequential(nn.Flatten(), nn.Linear(n, 16), nn.Tanh(), nn.Linear(16, outputs))
+    )

@@ -53,7 +53,10 @@ def gradient(policy: torch.nn.Module, home, episodes: int) -> torch.Tensor:
     longest = max(map(len, to_go))
     table = np.stack([np.pad(g, (0, longest - len(g))) for g in to_go])
     advantages = (table - table.mean(axis=0)) / (table.std() + 1e-6)
-    loss = -sum((logs * torch.tensor(a[: len(logs)].copy())).sum() for (logs, _), a in zip(played, advantages, strict=True))
+    loss = -sum(
+        (logs * torch.tensor(a[: len(logs)].copy())).sum()
+        for (logs, _), a in zip(played, advantages, strict=True)
+    )
     return torch.cat([g.ravel() for g in torch.autograd.grad(loss, list(policy.parameters()))])
 
 
@@ -63,7 +66,9 @@ def make_home():
     return home
 
 
-def answer(url: str, token: str, ledger: Path, policy: torch.nn.Module, ca: str | None = None) -> None:
+def answer(
+    url: str, token: str, ledger: Path, policy: torch.nn.Module, ca: str | None = None
+) -> None:
     """One home, as many reports as its token is good for."""
     device = pgc.Device.open(ledger) if ledger.exists() else pgc.Device.create(ledger, epsilon=2.0)
     with ServiceClient(url, token, ca=ca) as service:
@@ -80,7 +85,9 @@ def mean_score(policy: torch.nn.Module, theta: np.ndarray, episodes: int = 20) -
     """Greedy, in new homes."""
     vector_to_parameters(torch.tensor(theta), policy.parameters())
     with torch.no_grad():
-        return float(np.mean([sum(play(policy, make_home(), greedy=True)[1]) for _ in range(episodes)]))
+        return float(
+            np.mean([sum(play(policy, make_home(), greedy=True)[1]) for _ in range(episodes)])
+        )
 
 
 def main(first: str, *rest: str) -> None:

@@ -64,4 +64,6 @@ def _note(looks: int = 1) -> None:
     """Counts comparisons, so that no file makes more than `LOOKS` says."""
     where = os.environ["PYTEST_CURRENT_TEST"].partition("::")[0]
     _made[where] += looks
-    assert _made[where] <= LOOKS.get(where, 0), f"{where} compares more often than tests/chance.py says"
+    assert _made[where] <= LOOKS.get(where, 0), (
+        f"{where} compares more often than tests/chance.py says"
+    )

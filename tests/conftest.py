@@ -36,12 +36,18 @@ if not SOAK:  # which draws other examples each time
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="also run what needs the optional extras, and more settings")
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="also run what needs the optional extras, and more settings",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "extra: needs an optional extra; runs with --all")
-    config.addinivalue_line("markers", "more: one more setting of a test; runs with --all and in the soak")
+    config.addinivalue_line(
+        "markers", "more: one more setting of a test; runs with --all and in the soak"
+    )
 
 
 def pytest_unconfigure() -> None:
@@ -51,7 +57,13 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.pluginmanager.hasplugin("randomly"):
-        items.sort(key=lambda item: LONGEST_FIRST.index(f) if (f := item.location[0]) in LONGEST_FIRST else len(LONGEST_FIRST))
+        items.sort(
+            key=lambda item: (
+                LONGEST_FIRST.index(f)
+                if (f := item.location[0]) in LONGEST_FIRST
+                else len(LONGEST_FIRST)
+            )
+        )
     if not config.getoption("--all"):
         for item in items:
             if "extra" in item.keywords:
@@ -102,7 +114,11 @@ def bits_of_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     source, generator = random.Random(0), np.random.default_rng
     monkeypatch.setattr(secrets, "token_bytes", source.randbytes)
     monkeypatch.setattr(secrets, "randbelow", source.randrange)
-    monkeypatch.setattr(np.random, "default_rng", lambda seed=None: generator(source.getrandbits(64) if seed is None else seed))
+    monkeypatch.setattr(
+        np.random,
+        "default_rng",
+        lambda seed=None: generator(source.getrandbits(64) if seed is None else seed),
+    )
 
 
 @pytest.fixture
@@ -116,4 +132,6 @@ def paper_problem(**settings) -> Problem:
 
 
 def make_aggregator(learning_rate: float = 0.5, buffer_size: int = 1, **settings) -> Aggregator:
-    return Aggregator(optimizer=optax.sgd(1.0), learning_rate=learning_rate, buffer_size=buffer_size, **settings)
+    return Aggregator(
+        optimizer=optax.sgd(1.0), learning_rate=learning_rate, buffer_size=buffer_size, **settings
+    )

@@ -20,7 +20,15 @@ TURNS = 64
 
 def start(name: str, file: str, times: int, *arguments: str | Path) -> subprocess.Popen[str]:
     """Starts such a process."""
-    command = [sys.executable, "-m", "tests.signalled", name, file, str(times), *map(str, arguments)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.signalled",
+        name,
+        file,
+        str(times),
+        *map(str, arguments),
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -29,7 +37,9 @@ def main(name: str, file: str, times: str, *arguments: str) -> int:
 
     def hook(event: str, details: tuple[object, ...]) -> None:
         nonlocal left
-        if event == "os.rename" and os.path.basename(str(details[1])) == file:  # `os.replace` has this event too
+        if (
+            event == "os.rename" and os.path.basename(str(details[1])) == file
+        ):  # `os.replace` has this event too
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.Signals[name])

@@ -15,12 +15,17 @@ DOCS = Path(__file__).parents[1] / "docs"
 def test_the_page_on_adding_a_mechanism(tmp_path):
     page = (DOCS / "add-a-mechanism.md").read_text()
     module, check, train = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len([line for line in module.split("class OneCoordinate")[1].splitlines() if line.strip()]) <= 36  # about thirty lines
+    assert (
+        len([line for line in module.split("class OneCoordinate")[1].splitlines() if line.strip()])
+        <= 36
+    )  # about thirty lines
     (tmp_path / "one_coordinate.py").write_text(module)
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     for code in (check, train):
         run = [sys.executable, "-c", code]
-        subprocess.run(run, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=LIMIT)
+        subprocess.run(
+            run, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=LIMIT
+        )
     for command, expected in zip(
         re.findall(r"^    PYTHONPATH=\. pgc (.*)$", page, re.MULTILINE),
         ('"mechanism": "one-coordinate"', '"passed": true'),
@@ -34,8 +39,12 @@ def test_the_page_on_adding_a_mechanism(tmp_path):
 
 
 def test_the_page_on_devices(tmp_path):
-    code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / "devices.md").read_text(), re.DOTALL))
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=LIMIT)
+    code = "\n".join(
+        re.findall(r"```python\n(.*?)```", (DOCS / "devices.md").read_text(), re.DOTALL)
+    )
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=LIMIT
+    )
 
 
 def test_every_name_in_the_documentation_exists():

@@ -9,5 +9,12 @@ from tests.waiting import LIMIT
 
 def test_the_contracts_are_kept():
     command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
-    told = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=LIMIT, check=False)
+    told = subprocess.run(
+        command,
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
     assert told.returncode == 0, told.stdout + told.stderr

@@ -11,7 +11,9 @@ LIMIT = 1200.0
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], what: str, meanwhile: Callable[[], object] = lambda: None) -> T:
+def wait_for(
+    condition: Callable[[], T], what: str, meanwhile: Callable[[], object] = lambda: None
+) -> T:
     """Returns what `condition` returns once it is true. `meanwhile` may raise, when there is no use in waiting longer."""
     until = time.monotonic() + LIMIT  # the only clock: it ends a hang
     while not (found := condition()):

@@ -1,7 +1,8 @@
 """Private Gradient Collection: locally private distributed reinforcement learning.
 
-The four steps of the paper are four folders: `deliver`, `local_training`, `randomise`, `update`. Names are imported when they are
-first used, so that a device, which needs NumPy alone, does not load a training stack.
+The four steps of the paper are four folders: `deliver`, `local_training`, `randomise`, `update`.
+Names are imported when they are first used, so that a device, which needs NumPy alone, does not
+load a training stack.
 """
 
 from __future__ import annotations
@@ -59,11 +60,14 @@ PUBLIC = {
     "device.recipe": ("local_training.recipe",),
     "problem": ("config.problem",),
 }
-"""Short public names of modules that live in the folder of their step, and where what is in them is found."""
+"""Short public names of modules that live in the folder of their step, and where what is in them is
+found."""
 
 
 class _Door(ModuleType):
-    """A module that is known by a short public name: whatever is asked of it is found where it lives."""
+    """A module that is known by a short public name: whatever is asked of it is found where it
+    lives.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
@@ -75,7 +79,9 @@ class _Door(ModuleType):
 
 
 class _Doors(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports `pgc.mechanisms` as a door, and `pgc.mechanisms.laplace` as the module of that name in the folder of its step."""
+    """Imports `pgc.mechanisms` as a door, and `pgc.mechanisms.laplace` as the module of that name
+    in the folder of its step.
+    """
 
     def __init__(self) -> None:
         self._lives: dict[str, importlib.machinery.ModuleSpec | None] = {}
@@ -85,7 +91,9 @@ class _Doors(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         """Say who makes a module: this one, if it has a short public name or lies behind one."""
         name = fullname.removeprefix("pgc.")
-        if fullname != name and name.partition(".")[0] in {public.partition(".")[0] for public in PUBLIC}:
+        if fullname != name and name.partition(".")[0] in {
+            public.partition(".")[0] for public in PUBLIC
+        }:
             return importlib.machinery.ModuleSpec(fullname, self, is_package=name in PUBLIC)
         return None
 
@@ -105,7 +113,9 @@ class _Doors(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             raise ModuleNotFoundError(f"No module named '{spec.name}'", name=spec.name) from None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module, which was executed where it lives, with the name and place that it has there."""
+        """Leave the module, which was executed where it lives, with the name and place that it has
+        there.
+        """
         spec = module.__spec__
         if spec is not None and spec.name in self._lives:
             module.__spec__ = self._lives.pop(spec.name)
@@ -123,6 +133,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "PRESETS", "BudgetSpent", "Device", "Ledger", "Offer", "PgcError", "Query", "Refusal", "Report", "Run", "TrainConfig",
-    "compare", "configure", "evaluate", "reproduce", "train",
+    "PRESETS", "BudgetSpent", "Device", "Ledger", "Offer", "PgcError", "Query", "Refusal", "Report",
+    "Run", "TrainConfig", "compare", "configure", "evaluate", "reproduce", "train",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Errors that a user can cause.
 
-Each carries one line that says what is wrong and what to do; the command line prints it and exits with 2.
+Each carries one line that says what is wrong and what to do; the command line prints it and exits
+with 2.
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ def load(name: str, what: str) -> Any:
     """The thing of one's own that MODULE:NAME names."""
     module, _, of = name.partition(":")
     if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.append(os.getcwd())  # as `python -m` would: what lies beside the user is importable
+        # as `python -m` would: what lies beside the user is importable
+        sys.path.append(os.getcwd())
     try:
         return getattr(importlib.import_module(module), of)
     except Exception as error:  # whatever a user's module does
         why = in_one_line(error)
         raise PgcError(
-            f"cannot load {what} '{name}' ({why}); write MODULE:NAME of a module that is installed or lies here"
+            f"cannot load {what} '{name}' ({why}); write MODULE:NAME of a module that is installed "
+            "or lies here"
         ) from None
 
 
@@ -51,4 +54,6 @@ def require(module: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and error.name.split(".")[0] == "pgc":
             raise  # our own mistake, not the user's
-        raise PgcError(f"{error.name} is not installed; mend it with: pip install 'pgc[{extra}]'") from None
+        raise PgcError(
+            f"{error.name} is not installed; mend it with: pip install 'pgc[{extra}]'"
+        ) from None

@@ -1,6 +1,8 @@
-"""What a policy's outputs mean: a distribution over actions, discrete (softmax) or continuous (Gaussian).
+"""What a policy's outputs mean: a distribution over actions, discrete (softmax) or continuous
+(Gaussian).
 
-Feature first: outputs are (outputs, *batch). A discrete action is (*batch,), a continuous one (dim, *batch).
+Feature first: outputs are (outputs, *batch). A discrete action is (*batch,), a continuous one (dim,
+*batch).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class Categorical:
 
     @property
     def outputs(self) -> int:
-        """Logits."""
+        """Number of logits: one for each action."""
         return self.count
 
     @property
@@ -36,7 +38,13 @@ class Categorical:
         """Pairs of words that one draw uses."""
         return 1
 
-    def draw(self, outputs: jax.Array, words: list[Words], alpha: jax.Array | float, greedy: jax.Array | bool) -> jax.Array:
+    def draw(
+        self,
+        outputs: jax.Array,
+        words: list[Words],
+        alpha: jax.Array | float,
+        greedy: jax.Array | bool,
+    ) -> jax.Array:
         """Sampled from π, or its argmax; with probability α any action."""
         uniform = (words[0][0] >> 8).astype(outputs.dtype) * 2.0**-24
         return choose(behaviour(outputs, alpha, greedy), uniform)
@@ -50,11 +58,11 @@ class Categorical:
         return best
 
     def log_probability(self, outputs: jax.Array, action: jax.Array) -> jax.Array:
-        """Log π(a)."""
+        """Returns log π(a), elementwise over the batch."""
         return jnp.take_along_axis(jax.nn.log_softmax(outputs, axis=0), action[None], axis=0)[0]
 
     def entropy(self, outputs: jax.Array) -> jax.Array:
-        """H(π)."""
+        """Returns the entropy H(π), elementwise over the batch."""
         log_pi = jax.nn.log_softmax(outputs, axis=0)
         return -jnp.sum(jnp.exp(log_pi) * log_pi, axis=0)
 
@@ -62,12 +70,15 @@ class Categorical:
         """−∂ log π(a)/∂ outputs and −∂H/∂ outputs."""
         pi, log_pi = softmax(outputs)
         chosen = jnp.stack([action == a for a in range(self.count)])
-        mean_log = sum((p * lp for p, lp in zip(pi[1:], log_pi[1:], strict=True)), pi[0] * log_pi[0])
+        mean_log = sum(
+            (p * lp for p, lp in zip(pi[1:], log_pi[1:], strict=True)), pi[0] * log_pi[0]
+        )
         return pi - chosen, pi * (log_pi - mean_log)
 
     @cached_property
     def contrasts(self) -> np.ndarray:
-        """(count − 1, count): what of the logits matters, as orthogonal rows; for two actions their difference.
+        """(count − 1, count): what of the logits matters, as orthogonal rows; for two actions their
+        difference.
 
         Helmert's contrasts, each of squared norm 2.
         """
@@ -80,7 +91,9 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """π = N(mean, std²) for each action, in units of half the action's range; its mean is the output. The world clips."""
+    """π = N(mean, std²) for each action, in units of half the action's range; its mean is the
+    output. The world clips.
+    """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -93,10 +106,18 @@ class Gaussian:
 
     @property
     def word_pairs(self) -> int:
-        """Pairs of words that one draw uses: a pair makes a normal number for each action, and one decides about α."""
+        """Pairs of words that one draw uses: a pair makes a normal number for each action, and one
+        decides about α.
+        """
         return len(self.low) + 1
 
-    def draw(self, outputs: jax.Array, words: list[Words], alpha: jax.Array | float, greedy: jax.Array | bool) -> jax.Array:
+    def draw(
+        self,
+        outputs: jax.Array,
+        words: list[Words],
+        alpha: jax.Array | float,
+        greedy: jax.Array | bool,
+    ) -> jax.Array:
         """Sampled from π, or its mean; with probability α uniform in the range."""
         normal = jnp.stack([_normal(*pair) for pair in words[1:]])
         anywhere = jnp.stack([_uniform(pair[1]) * 2 - 1 for pair in words[1:]])
@@ -104,11 +125,11 @@ class Gaussian:
         return self._in_units(jnp.where(_uniform(words[0][0]) < alpha, anywhere, chosen))
 
     def greedy(self, outputs: jax.Array) -> jax.Array:
-        """The mean."""
+        """Returns the mean, in the world's units."""
         return self._in_units(outputs)
 
     def log_probability(self, outputs: jax.Array, action: jax.Array) -> jax.Array:
-        """Log of the density, without its constant."""
+        """Returns the logarithm of the density, without its constant."""
         return -jnp.sum((self._normalized(action) - outputs) ** 2, axis=0) / (2 * self.std**2)
 
     def entropy(self, outputs: jax.Array) -> jax.Array:
@@ -121,7 +142,7 @@ class Gaussian:
 
     @cached_property
     def contrasts(self) -> np.ndarray:
-        """Every output matters."""
+        """The identity: every output matters."""
         return np.eye(len(self.low), dtype=np.float32)
 
     def _in_units(self, action: jax.Array) -> jax.Array:
@@ -133,7 +154,10 @@ class Gaussian:
         return (action - middle) / half
 
     def _range(self, like: jax.Array) -> tuple[jax.Array, jax.Array]:
-        low, high = (jnp.asarray(x, like.dtype).reshape(-1, *[1] * (like.ndim - 1)) for x in (self.low, self.high))
+        low, high = (
+            jnp.asarray(x, like.dtype).reshape(-1, *[1] * (like.ndim - 1))
+            for x in (self.low, self.high)
+        )
         return (high + low) / 2, (high - low) / 2
 
 
@@ -146,11 +170,16 @@ def _uniform(word: jax.Array) -> jax.Array:
 
 def _normal(first: jax.Array, second: jax.Array) -> jax.Array:
     """One standard normal number from two words (Box and Muller 1958)."""
-    return jnp.sqrt(-2 * jnp.log((first.astype(jnp.float32) + 0.5) * 2.0**-32)) * jnp.cos(2 * jnp.pi * _uniform(second))
+    return jnp.sqrt(-2 * jnp.log((first.astype(jnp.float32) + 0.5) * 2.0**-32)) * jnp.cos(
+        2 * jnp.pi * _uniform(second)
+    )
 
 
 def softmax(logits: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """π and log π from logits (actions, *batch). The few actions are summed one by one (see `sum_of_products`)."""
+    """π and log π from logits (actions, *batch).
+
+    The few actions are summed one by one (see `sum_of_products`).
+    """
     shifted = logits - functools.reduce(jnp.maximum, list(logits))
     powers = jnp.exp(shifted)
     total = functools.reduce(jnp.add, list(powers))
@@ -158,7 +187,8 @@ def softmax(logits: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def behaviour(logits: jax.Array, alpha: jax.Array | float, greedy: jax.Array | bool) -> jax.Array:
-    """Probabilities of the actions taken: (1 − α)·π + α/|A|, with π's argmax in place of π when `greedy`.
+    """Probabilities of the actions taken: (1 − α)·π + α/|A|, with π's argmax in place of π when
+    `greedy`.
 
     `logits` is (actions, *batch). Ties of the argmax go to the lowest action.
     """
@@ -174,7 +204,9 @@ def behaviour(logits: jax.Array, alpha: jax.Array | float, greedy: jax.Array | b
 
 
 def choose(probabilities: jax.Array, uniform: jax.Array) -> jax.Array:
-    """The action that one uniform number in [0, 1) selects: inverse of the cumulative distribution."""
+    """The action that one uniform number in [0, 1) selects: inverse of the cumulative
+    distribution.
+    """
     action = jnp.zeros(uniform.shape, jnp.int32)
     cumulative = jnp.zeros_like(uniform)
     for a in range(probabilities.shape[0] - 1):

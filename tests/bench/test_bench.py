@@ -15,7 +15,9 @@ def test_bench_measures_the_engine_against_the_numpy_loop(capsys):
     assert main(["bench", "--trials", "32", "--seconds", "0.2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert set(result) >= FIELDS
-    assert result["ratio_numpy"] == pytest.approx(result["steps_per_s"] / result["numpy_steps_per_s"])
+    assert result["ratio_numpy"] == pytest.approx(
+        result["steps_per_s"] / result["numpy_steps_per_s"]
+    )
     assert result["ratio_numpy"] > 0 and result["mean_episode"] >= 1
 
 
@@ -27,7 +29,9 @@ def test_bench_says_what_it_knows(capsys):
 @pytest.mark.extra
 def test_bench_with_pytorch():
     result = bench("prs", trials=32, seconds=0.2, seed=0, baselines=True)
-    assert result["ratio_torch"] == pytest.approx(result["steps_per_s"] / result["torch_steps_per_s"])
+    assert result["ratio_torch"] == pytest.approx(
+        result["steps_per_s"] / result["torch_steps_per_s"]
+    )
 
 
 @pytest.mark.more
@@ -45,7 +49,10 @@ def test_how_cost_grows_is_measured(monkeypatch, capsys):
     made = scaling.scale(0.2, 0, None, ("trials", "agents", "dimensions", "update", "slow"))
     assert made["trials"][0]["steps_per_s"] > 0 and made["agents"][0]["workers"] == 9
     reports = {(row["mechanism"], row["d"]): row for row in made["dimensions"]}
-    assert reports["index", 70_000]["bytes"] == reports["duchi", 100]["bytes"] == 14 and reports["laplace", 100]["bytes"] == 413
+    assert (
+        reports["index", 70_000]["bytes"] == reports["duchi", 100]["bytes"] == 14
+        and reports["laplace", 100]["bytes"] == 413
+    )
     assert ("laplace", 70_000) not in reports
     assert made["slow"]["processes"]
     said = scaling.lines(made)

@@ -23,7 +23,18 @@ from pgc.runs.run import Run
 from tests import signalled
 from tests.waiting import LIMIT
 
-SMALL = ["--local-episodes", "1", "--submissions", "120", "--trials", "2", "--eval-episodes", "3", "--workers", "3"]
+SMALL = [
+    "--local-episodes",
+    "1",
+    "--submissions",
+    "120",
+    "--trials",
+    "2",
+    "--eval-episodes",
+    "3",
+    "--workers",
+    "3",
+]
 KEYS = {
     "mechanism", "epsilon", "epsilon_gradient", "epsilon_score", "submissions", "trials", "seed", "fst_median", "success_ratio",
     "auc", "final_score_mean", "final_success_ratio", "averaged_success_ratio", "env_steps", "seconds",
@@ -34,7 +45,12 @@ KEYS = {
 def finished(tmp_path_factory) -> Path:
     """One small finished run that several tests look at."""
     path = tmp_path_factory.mktemp("runs") / "prs"
-    assert main(["train", *SMALL, "--score-epsilon", "0.25", "--buffer-size", "50", "--out", str(path)]) == 0
+    assert (
+        main(
+            ["train", *SMALL, "--score-epsilon", "0.25", "--buffer-size", "50", "--out", str(path)]
+        )
+        == 0
+    )
     return path
 
 
@@ -70,13 +86,20 @@ def test_every_command_explains_itself(verb, capsys):
 
 def test_a_run_leaves_everything_the_readme_says(finished):
     left = {str(p.relative_to(finished)) for p in finished.rglob("*") if p.is_file()}
-    left = {re.sub(r"part-\d{5}", "part-00000", name) for name in left}  # a slow machine writes one every twenty seconds
+    left = {
+        re.sub(r"part-\d{5}", "part-00000", name) for name in left
+    }  # a slow machine writes one every twenty seconds
     assert left == {
         "config.yaml", "metrics/part-00000.parquet", "policy.safetensors", "curve.png", "privacy.json", "summary.json",
     }  # fmt: skip
     summary = json.loads((finished / "summary.json").read_text())
     assert set(summary) >= KEYS
-    assert (summary["mechanism"], summary["epsilon"], summary["trials"], summary["received"]) == ("index", 1.0, 2, 240)
+    assert (summary["mechanism"], summary["epsilon"], summary["trials"], summary["received"]) == (
+        "index",
+        1.0,
+        2,
+        240,
+    )
     assert summary["epsilon_gradient"] == 0.75 and summary["epsilon_score"] == 0.25
     assert summary["unused_reports"] == 2 * (120 % 50)
     privacy = json.loads((finished / "privacy.json").read_text())
@@ -87,7 +110,9 @@ def test_a_run_leaves_everything_the_readme_says(finished):
 
 def test_there_is_one_row_of_metrics_for_each_submission(finished):
     table = pq.read_table(finished / "metrics").to_pydict()
-    assert sorted(zip(table["trial"], table["n"], strict=True)) == [(k, n) for k in range(2) for n in range(1, 121)]
+    assert sorted(zip(table["trial"], table["n"], strict=True)) == [
+        (k, n) for k in range(2) for n in range(1, 121)
+    ]
     assert min(table["steps"]) >= min(table["score"]) >= 1
     assert sum(table["steps"]) == json.loads((finished / "summary.json").read_text())["env_steps"]
     scores = Run.open(finished).scores()
@@ -99,7 +124,9 @@ def test_json_prints_the_summary_alone_and_infinity_is_null(capsys, tmp_path):
     said = capsys.readouterr()
     summary = json.loads(said.out)
     assert said.err == "" and set(summary) >= KEYS
-    assert summary["epsilon"] is summary["epsilon_gradient"] is None and summary["mechanism"] == "none"
+    assert (
+        summary["epsilon"] is summary["epsilon_gradient"] is None and summary["mechanism"] == "none"
+    )
 
 
 def test_the_same_seed_gives_the_same_policy_through_the_python_interface(finished, tmp_path):
@@ -107,7 +134,9 @@ def test_the_same_seed_gives_the_same_policy_through_the_python_interface(finish
     run = pgc.train(config, out=tmp_path / "again")
     for name in ("theta", "averaged"):
         assert np.array_equal(run.policies()[name], Run.open(finished).policies()[name])
-    without_clock = [{k: v for k, v in r.summary.items() if k != "seconds"} for r in (run, Run.open(finished))]
+    without_clock = [
+        {k: v for k, v in r.summary.items() if k != "seconds"} for r in (run, Run.open(finished))
+    ]
     assert without_clock[0] == without_clock[1]
 
 
@@ -118,9 +147,29 @@ def test_evaluate_scores_inside_and_outside_the_population(finished, capsys, tmp
     assert "gravity=9.8" in out and "trained on" in out and out.strip().endswith(str(run))
     result = json.loads((run / "evaluation.json").read_text())
     assert len(result["trained_on"]) == 3 and len(result["scores"]) > 3
-    assert (run / "evaluation.png").read_bytes()[:4] == b"\x89PNG" and (run / "episode.gif").read_bytes()[:3] == b"GIF"
-    assert main(["evaluate", str(run), "--population", "length=0.3,0.9", "--policy", "theta", "--json", "--episodes", "2"]) == 0
-    assert set(json.loads(capsys.readouterr().out)["scores"]) == {"gravity=9.8 length=0.3", "gravity=9.8 length=0.9"}
+    assert (run / "evaluation.png").read_bytes()[:4] == b"\x89PNG" and (
+        run / "episode.gif"
+    ).read_bytes()[:3] == b"GIF"
+    assert (
+        main(
+            [
+                "evaluate",
+                str(run),
+                "--population",
+                "length=0.3,0.9",
+                "--policy",
+                "theta",
+                "--json",
+                "--episodes",
+                "2",
+            ]
+        )
+        == 0
+    )
+    assert set(json.loads(capsys.readouterr().out)["scores"]) == {
+        "gravity=9.8 length=0.3",
+        "gravity=9.8 length=0.9",
+    }
 
 
 def test_compare_puts_runs_on_one_figure(finished, free, capsys, tmp_path):
@@ -131,18 +180,35 @@ def test_compare_puts_runs_on_one_figure(finished, free, capsys, tmp_path):
 
 
 # 34 trials are two blocks; they end at different times and are packed into one.
-LONG = ["--preset", "paper", "--submissions", "600", "--trials", "34", "--eval-episodes", "2", "--seed", "4"]
+LONG = [
+    "--preset",
+    "paper",
+    "--submissions",
+    "600",
+    "--trials",
+    "34",
+    "--eval-episodes",
+    "2",
+    "--seed",
+    "4",
+]
 
 
 def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_path, monkeypatch):
-    monkeypatch.setattr(simulation, "MOST_TURNS", signalled.TURNS)  # the program that the others run
+    monkeypatch.setattr(
+        simulation, "MOST_TURNS", signalled.TURNS
+    )  # the program that the others run
     whole = pgc.train(**settings_of(LONG), out=tmp_path / "whole")
 
     path, often = tmp_path / "run", ["--checkpoint-seconds", "0"]  # a checkpoint at every look
-    killed = signalled.start("SIGKILL", "checkpoint.safetensors", 3, "train", "--out", path, *LONG, *often)
+    killed = signalled.start(
+        "SIGKILL", "checkpoint.safetensors", 3, "train", "--out", path, *LONG, *often
+    )
     said = killed.communicate(timeout=LIMIT)
     assert killed.returncode == -signal.SIGKILL and not (path / "summary.json").exists(), said
-    assert len(list((path / "metrics").glob("part-*.parquet"))) == 3  # the last of which no checkpoint counts
+    assert (
+        len(list((path / "metrics").glob("part-*.parquet"))) == 3
+    )  # the last of which no checkpoint counts
 
     stopped = signalled.start("SIGINT", "part-00004.parquet", 1, "train", "--resume", path, *often)
     _, said = stopped.communicate(timeout=LIMIT)
@@ -157,7 +223,9 @@ def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_p
     assert np.array_equal(run.policies()["theta"], whole.policies()["theta"])
     assert np.array_equal(run.policies()["averaged"], whole.policies()["averaged"])
     assert np.array_equal(run.scores(), whole.scores())
-    assert {k: v for k, v in run.summary.items() if k != "seconds"} == {k: v for k, v in whole.summary.items() if k != "seconds"}
+    assert {k: v for k, v in run.summary.items() if k != "seconds"} == {
+        k: v for k, v in whole.summary.items() if k != "seconds"
+    }
     assert not (path / "checkpoint.safetensors").exists()
     assert pgc.train(resume=path).summary == run.summary  # a finished run is left as it is
 
@@ -181,7 +249,21 @@ def test_two_processes_cannot_work_on_one_run(free, tmp_path, capsys):
 @pytest.mark.more
 def test_no_output_states_an_epsilon_that_does_not_hold(capsys, tmp_path):
     path = tmp_path / "r"
-    assert main(["train", *SMALL, "--mechanism", "laplace-coordinatewise", "--subspace", "full", "--out", str(path)]) == 0
+    assert (
+        main(
+            [
+                "train",
+                *SMALL,
+                "--mechanism",
+                "laplace-coordinatewise",
+                "--subspace",
+                "full",
+                "--out",
+                str(path),
+            ]
+        )
+        == 0
+    )
     said = capsys.readouterr()
     assert "ε = 112 (not 1)" in said.err and "112" in said.out
     privacy = json.loads((path / "privacy.json").read_text())
@@ -239,7 +321,9 @@ def test_no_folder_is_overwritten(finished, capsys, tmp_path):
     assert "not empty" in refused(capsys, "train", *SMALL, "--out", tmp_path / "mine")
     (tmp_path / "file").write_text("")
     assert "choose another --out" in refused(capsys, "train", *SMALL, "--out", tmp_path / "file")
-    assert "choose another --out" in refused(capsys, "train", *SMALL, "--out", tmp_path / "file" / "below")
+    assert "choose another --out" in refused(
+        capsys, "train", *SMALL, "--out", tmp_path / "file" / "below"
+    )
 
 
 def test_resuming_the_wrong_thing_says_what_is_wrong(capsys, tmp_path, free):
@@ -249,7 +333,9 @@ def test_resuming_the_wrong_thing_says_what_is_wrong(capsys, tmp_path, free):
     broken = tmp_path / "broken"
     shutil.copytree(free, broken)
     (broken / "summary.json").unlink()
-    assert "does not exist" in refused(capsys, "train", "--resume", broken)  # it has rows, but not the state that made them
+    assert "does not exist" in refused(
+        capsys, "train", "--resume", broken
+    )  # it has rows, but not the state that made them
 
     run = Run.open(broken)
     run.write_checkpoint({"x": np.zeros(3)}, {"parts": 0})
@@ -275,5 +361,11 @@ def test_a_missing_extra_is_named():
     """Without JAX the package imports, and training says the one line that installs what it needs."""
     script = "import sys; sys.modules['jax'] = None; import pgc.mechanisms; from pgc.cli.main import main; "
     script += "sys.exit(main(['train']))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=os.environ)
-    assert done.returncode == 2 and "pip install 'pgc[train]'" in done.stderr and done.stderr.count("\n") == 1
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=os.environ
+    )
+    assert (
+        done.returncode == 2
+        and "pip install 'pgc[train]'" in done.stderr
+        and done.stderr.count("\n") == 1
+    )

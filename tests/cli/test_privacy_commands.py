@@ -22,7 +22,9 @@ def files(tmp_path):
     for kind in KINDS:
         if "unbiased" in kind:
             continue
-        offer = make_offer(kind, columns=3, score_epsilon=0.25, epsilon=0.25, offer_id=list(KINDS).index(kind))
+        offer = make_offer(
+            kind, columns=3, score_epsilon=0.25, epsilon=0.25, offer_id=list(KINDS).index(kind)
+        )
         name = kind.replace(", ", "-")
         (tmp_path / f"{name}.offer").write_bytes(offer.encode())
         report = device.release(offer, np.ones(6), success=True)
@@ -35,19 +37,30 @@ def files(tmp_path):
 def test_inspect_explains_offers_and_reports(files, capsys, kind):
     name = kind.replace(", ", "-")
     said = run(capsys, "inspect", files / f"{name}.offer")
-    for words in ("an offer of", "ε = 0.5", kind.partition(",")[0], "3 coordinates in a public subspace", "0.25-LDP"):
+    for words in (
+        "an offer of",
+        "ε = 0.5",
+        kind.partition(",")[0],
+        "3 coordinates in a public subspace",
+        "0.25-LDP",
+    ):
         assert words in said, said
     alone = run(capsys, "inspect", files / f"{name}.report")
     assert "all that left a device" in alone and "--offer FILE" in alone
     whole = run(capsys, "inspect", files / f"{name}.report", "--offer", files / f"{name}.offer")
     assert "randomised response" in whole and "0.25-LDP" in whole and "nothing" not in whole
-    assert json.loads(run(capsys, "inspect", files / f"{name}.offer", "--json"))["policy version"] == 7
+    assert (
+        json.loads(run(capsys, "inspect", files / f"{name}.offer", "--json"))["policy version"] == 7
+    )
 
 
 def test_inspect_explains_a_ledger(files, capsys):
     said = json.loads(run(capsys, "inspect", files / "ledger.db", "--json"))
     reports = len([kind for kind in KINDS if "unbiased" not in kind])
-    assert said["nano_epsilon"]["spent"] == reports * 500_000_000 and f"{reports} report(s)" in said["spent"]
+    assert (
+        said["nano_epsilon"]["spent"] == reports * 500_000_000
+        and f"{reports} report(s)" in said["spent"]
+    )
 
 
 def test_inspect_says_what_is_wrong(files, tmp_path, capsys):
@@ -57,21 +70,44 @@ def test_inspect_says_what_is_wrong(files, tmp_path, capsys):
     assert "no privacy.json" in run(capsys, "inspect", tmp_path, code=2)
     (tmp_path / "cut").write_bytes((files / "duchi.offer").read_bytes()[:-3])
     assert "ends after" in run(capsys, "inspect", tmp_path / "cut", code=2)
-    assert "cannot read" in run(capsys, "inspect", files / "duchi.report", "--offer", tmp_path / "missing", code=2)
-    wrong = run(capsys, "inspect", files / "duchi.report", "--offer", files / "laplace.offer", code=2)
+    assert "cannot read" in run(
+        capsys, "inspect", files / "duchi.report", "--offer", tmp_path / "missing", code=2
+    )
+    wrong = run(
+        capsys, "inspect", files / "duchi.report", "--offer", files / "laplace.offer", code=2
+    )
     assert "answers offer" in wrong
 
 
 def test_inspect_explains_a_run(tmp_path, capsys):
-    (tmp_path / "privacy.json").write_text(json.dumps({"mechanism": "index", "epsilon": 1.0, "not_protected": ["a", "b"]}))
+    (tmp_path / "privacy.json").write_text(
+        json.dumps({"mechanism": "index", "epsilon": 1.0, "not_protected": ["a", "b"]})
+    )
     said = run(capsys, "inspect", tmp_path)
     assert "a run folder" in said and "index" in said and said.count("\n") == 5
 
 
 def test_account(capsys):
-    values = json.loads(run(capsys, "account", "--epsilon", 0.1, "--score-epsilon", 0.05, "--submissions", 10, "--json"))
-    assert values["total_basic"] == pytest.approx(1.5) and values["total_optimal"] == pytest.approx(1.3600514, abs=1e-6)
-    assert values["total_optimal"] <= values["total_pld"] <= 1.03 * values["total_optimal"] and "shuffled_epsilon" not in values
+    values = json.loads(
+        run(
+            capsys,
+            "account",
+            "--epsilon",
+            0.1,
+            "--score-epsilon",
+            0.05,
+            "--submissions",
+            10,
+            "--json",
+        )
+    )
+    assert values["total_basic"] == pytest.approx(1.5) and values["total_optimal"] == pytest.approx(
+        1.3600514, abs=1e-6
+    )
+    assert (
+        values["total_optimal"] <= values["total_pld"] <= 1.03 * values["total_optimal"]
+        and "shuffled_epsilon" not in values
+    )
     planned = json.loads(run(capsys, "account", "--target", 1, "--submissions", 100, "--json"))
     assert planned["largest_epsilon_basic"] == pytest.approx(0.01, abs=1e-8)
     assert planned["largest_epsilon_optimal"] == pytest.approx(0.0240, abs=1e-4)
@@ -79,7 +115,9 @@ def test_account(capsys):
 
 def test_account_prints_shuffling_only_with_its_assumptions(capsys):
     refused = run(capsys, "account", "--shuffled", 1000, code=2)
-    assert "no amplification by shuffling for asynchronous arrival" in refused and "0.1" not in refused
+    assert (
+        "no amplification by shuffling for asynchronous arrival" in refused and "0.1" not in refused
+    )
     said = run(capsys, "account", "--shuffled", 1000, "--arrival", "batched")
     assert "0.148" in said and "does not work with the aggregator" in said and "at most |B|" in said
 

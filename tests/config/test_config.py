@@ -10,7 +10,11 @@ from pgc.errors import PgcError
 
 
 @pytest.mark.parametrize(
-    "config", [*PRESETS.values(), TrainConfig(epsilon=math.inf, population=("length=0.4:0.6",), hidden=(8, 4))]
+    "config",
+    [
+        *PRESETS.values(),
+        TrainConfig(epsilon=math.inf, population=("length=0.4:0.6",), hidden=(8, 4)),
+    ],
 )
 def test_a_config_round_trips_through_yaml(config):
     assert from_yaml(to_yaml(config)) == config
@@ -22,13 +26,29 @@ def test_the_papers_preset_is_the_paper():
     c = laplace.config
     assert (c.discount, c.learning_rate, c.value_weight, c.entropy_weight) == (0.99, 0.5, 0.5, 0.01)
     assert (c.clip, c.buffer_size, c.workers, c.submissions, c.trials) == (0.01, 1, 9, 90_000, 20)
-    assert (c.action, c.alpha_start, c.alpha_decay, c.local_episodes, c.score) == ("argmax", 0.5, 1800.0, 1, "training")
+    assert (c.action, c.alpha_start, c.alpha_decay, c.local_episodes, c.score) == (
+        "argmax",
+        0.5,
+        1800.0,
+        1,
+        "training",
+    )
     assert build(replace(PRESETS["paper"], local_episodes=2)).training.recipe.score == "greedy"
-    assert (c.reward, c.bootstrap, c.reduction, c.standardize, c.initial) == ("step", "always", "sum", "no", "glorot")
+    assert (c.reward, c.bootstrap, c.reduction, c.standardize, c.initial) == (
+        "step",
+        "always",
+        "sum",
+        "no",
+        "glorot",
+    )
     assert c.population == ("gravity=9.7,9.8,9.9",)
     assert laplace.training.policy.dim == 112
     prs = build(replace(PRESETS["paper"], mechanism="prs", epsilon=5.0))
-    assert (prs.config.clip, prs.config.buffer_size, prs.randomiser.mechanism.reduced_dim) == (1.0, 100, 2)
+    assert (prs.config.clip, prs.config.buffer_size, prs.randomiser.mechanism.reduced_dim) == (
+        1.0,
+        100,
+        2,
+    )
     free = build(replace(PRESETS["paper"], mechanism="prs", epsilon=math.inf))
     assert (free.config.mechanism, free.config.clip, free.config.buffer_size) == ("none", 0.01, 1)
     none = build(TrainConfig(mechanism="none"))
@@ -37,7 +57,9 @@ def test_the_papers_preset_is_the_paper():
 
 def test_epsilon_is_the_truth():
     honest = build(TrainConfig(mechanism="laplace", epsilon=2.0, submissions_per_agent=4))
-    assert honest.epsilon == pytest.approx(2.0) and honest.randomiser.mechanism.epsilon == pytest.approx(0.5)
+    assert honest.epsilon == pytest.approx(
+        2.0
+    ) and honest.randomiser.mechanism.epsilon == pytest.approx(0.5)
     not_ldp = build(TrainConfig(mechanism="laplace-coordinatewise", epsilon=2.0, subspace="full"))
     assert not_ldp.epsilon == pytest.approx(224.0)
 
@@ -109,9 +131,19 @@ def test_a_value_of_the_wrong_kind_in_yaml_is_refused():
 @pytest.mark.parametrize("epsilon", [0.91, 1.0, 5.0])
 @pytest.mark.parametrize("submissions", [1, 7, 23])
 def test_what_an_agent_spends_is_never_more_than_the_flag_says(epsilon, submissions):
-    problem = build(TrainConfig(mechanism="laplace", epsilon=epsilon, score_epsilon=0.1, submissions_per_agent=submissions))
+    problem = build(
+        TrainConfig(
+            mechanism="laplace",
+            epsilon=epsilon,
+            score_epsilon=0.1,
+            submissions_per_agent=submissions,
+        )
+    )
     assert problem.randomiser.mechanism.guarantee.honest and problem.epsilon == epsilon
-    of_gradient, of_score = problem.randomiser.mechanism.guarantee.epsilon, problem.randomiser.score_bit.epsilon
+    of_gradient, of_score = (
+        problem.randomiser.mechanism.guarantee.epsilon,
+        problem.randomiser.score_bit.epsilon,
+    )
     assert (Fraction(of_gradient) + Fraction(of_score)) * submissions <= Fraction(epsilon)
     assert (of_gradient + of_score) * submissions > epsilon * (1 - 2e-7)
 
@@ -129,6 +161,8 @@ def test_a_config_of_an_older_version_is_read():
     """What it does not say is what its preset does."""
     config = configure(preset="paper", epsilon=3.0)
     old = "\n".join(
-        line for line in to_yaml(config).splitlines() if not line.startswith(("trim:", "report_norm:", "own_policy:"))
+        line
+        for line in to_yaml(config).splitlines()
+        if not line.startswith(("trim:", "report_norm:", "own_policy:"))
     )
     assert from_yaml(old) == config

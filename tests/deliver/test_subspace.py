@@ -17,7 +17,9 @@ from pgc.update.cap import OutputCap
 from tests.conftest import more
 
 BOUNDS = ((-2.0, 2.0), (0.0, 1.0), (-1.0, 3.0))
-NET = ActorCritic(observation_dim=3, actions=Categorical(2), bounds=BOUNDS, biases=True, hidden=(24,))
+NET = ActorCritic(
+    observation_dim=3, actions=Categorical(2), bounds=BOUNDS, biases=True, hidden=(24,)
+)
 
 
 def difference(theta, states, net=NET):
@@ -40,19 +42,27 @@ def test_a_step_along_a_column_adds_that_feature_to_the_output(degree, rng):
 
 
 def test_dimensions_and_several_outputs(rng):
-    three = ActorCritic(observation_dim=3, actions=Categorical(3), bounds=BOUNDS, biases=True, hidden=(24,))
+    three = ActorCritic(
+        observation_dim=3, actions=Categorical(3), bounds=BOUNDS, biases=True, hidden=(24,)
+    )
     theta = three.init(jax.random.key(0))
     subspace = FeatureSubspace(policy=three, bounds=BOUNDS)
     w = jax.jit(subspace.basis)(theta)
     assert subspace.dim == 6 and w.shape == (three.dim, 6)
     assert FeatureSubspace(policy=three, bounds=BOUNDS, degree=2).dim == 2 * 9
     states = jnp.asarray(public_states(BOUNDS))
-    moved = (difference(theta + 1e-2 * w[:, 0], states, three) - difference(theta, states, three)) / 1e-2
-    assert np.linalg.norm(moved[0]) > 5 * np.linalg.norm(moved[1])  # one contrast of the logits at a time
+    moved = (
+        difference(theta + 1e-2 * w[:, 0], states, three) - difference(theta, states, three)
+    ) / 1e-2
+    assert np.linalg.norm(moved[0]) > 5 * np.linalg.norm(
+        moved[1]
+    )  # one contrast of the logits at a time
     contrasts = three.actions.contrasts
     np.testing.assert_allclose(contrasts @ contrasts.T, 2 * np.eye(2), atol=1e-6)
     np.testing.assert_allclose(contrasts.sum(axis=1), 0, atol=1e-6)
-    assert np.array_equal(Categorical(2).contrasts, [[-1, 1]]) and Gaussian((0.0,), (1.0,)).contrasts.shape == (1, 1)
+    assert np.array_equal(Categorical(2).contrasts, [[-1, 1]]) and Gaussian(
+        (0.0,), (1.0,)
+    ).contrasts.shape == (1, 1)
 
 
 def test_the_random_subspace_is_orthonormal_and_always_the_same():
@@ -72,7 +82,9 @@ def test_project_and_lift_without_a_subspace_change_nothing(rng):
 def test_elimination_solves_a_badly_conditioned_system(x64, rng):
     a = rng.normal(size=(30, 30))
     matrix, right = a @ a.T + 1e-3 * np.eye(30), rng.normal(size=(30, 4))
-    np.testing.assert_allclose(solve(jnp.asarray(matrix), jnp.asarray(right)), np.linalg.solve(matrix, right), rtol=1e-7)
+    np.testing.assert_allclose(
+        solve(jnp.asarray(matrix), jnp.asarray(right)), np.linalg.solve(matrix, right), rtol=1e-7
+    )
 
 
 def test_public_states_fill_the_box_evenly_and_symmetrically():
@@ -81,7 +93,10 @@ def test_public_states_fill_the_box_evenly_and_symmetrically():
     np.testing.assert_allclose(points.mean(axis=1), 0, atol=1e-6)
     np.testing.assert_allclose((points**2).mean(axis=1), 1 / 3, atol=0.05)
     states = public_states(BOUNDS)
-    assert all(low <= row.min() and row.max() <= high for row, (low, high) in zip(states, BOUNDS, strict=True))
+    assert all(
+        low <= row.min() and row.max() <= high
+        for row, (low, high) in zip(states, BOUNDS, strict=True)
+    )
 
 
 def test_the_cap_bounds_the_outputs_and_keeps_the_greedy_actions(rng):
@@ -106,9 +121,20 @@ def test_the_rule_for_the_subspace_reads_dimensions_and_epsilon_only(world, epsi
 
 
 def test_rules_of_the_default():
-    one, small, whole = (build(configure(**s)).config for s in ({}, {"epsilon": 0.25}, {"subspace": "full"}))
-    assert (one.mechanism, one.local_episodes, one.estimator, one.buffer_size) == ("index", 10, "evolution", 10)
+    one, small, whole = (
+        build(configure(**s)).config for s in ({}, {"epsilon": 0.25}, {"subspace": "full"})
+    )
+    assert (one.mechanism, one.local_episodes, one.estimator, one.buffer_size) == (
+        "index",
+        10,
+        "evolution",
+        10,
+    )
     assert one.learning_rate == pytest.approx(0.25 * np.tanh(0.5)) and small.local_episodes == 20
-    often = build(configure(epsilon=1.0, submissions_per_agent=10)).config  # rules go by the ε of one report
+    often = build(
+        configure(epsilon=1.0, submissions_per_agent=10)
+    ).config  # rules go by the ε of one report
     assert often.local_episodes == 20 and often.learning_rate == pytest.approx(0.25 * np.tanh(0.05))
-    assert whole.estimator == build(configure(local_episodes=1)).config.estimator == "policy-gradient"
+    assert (
+        whole.estimator == build(configure(local_episodes=1)).config.estimator == "policy-gradient"
+    )

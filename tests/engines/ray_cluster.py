@@ -29,7 +29,9 @@ def stay_on_loopback() -> None:
     """Ray asks cloud providers for a bootstrap unless there is one, and listens everywhere unless there is no cluster."""
     home = Path(tempfile.mkdtemp())
     (home / "ray_bootstrap_config.yaml").write_text("{}")
-    os.environ.update(HOME=str(home), RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0")
+    os.environ.update(
+        HOME=str(home), RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0"
+    )
 
 
 def when_begun(path: Path, then) -> threading.Thread:
@@ -47,7 +49,10 @@ def when_begun(path: Path, then) -> threading.Thread:
 def same(one, other) -> bool:
     return all(
         np.array_equal(a, b, equal_nan=True)
-        for a, b in ((one.policies()["theta"], other.policies()["theta"]), (one.scores(), other.scores()))
+        for a, b in (
+            (one.policies()["theta"], other.policies()["theta"]),
+            (one.scores(), other.scores()),
+        )
     )
 
 
@@ -91,7 +96,9 @@ def main(folder: Path) -> dict[str, object]:
 
     # The driver is killed; the run is resumed on the cluster.
     command = f"import pgc; pgc.train(out={str(folder / 'killed')!r}, **{on_ray!r}, **{SLOW!r})"
-    driver = subprocess.Popen([sys.executable, "-c", command], env={**os.environ, "PYTHONPATH": os.getcwd()})
+    driver = subprocess.Popen(
+        [sys.executable, "-c", command], env={**os.environ, "PYTHONPATH": os.getcwd()}
+    )
     when_begun(folder / "killed", lambda: driver.send_signal(signal.SIGKILL)).join()
     driver.wait()
     said["killed half way"] = not (folder / "killed" / "summary.json").exists()
@@ -106,7 +113,9 @@ def main(folder: Path) -> dict[str, object]:
 
     # So are the cells of a sweep.
     cells = [
-        sweep.Cell(name=name, config=configure(epsilon=e, submissions=60, trials=4, eval_episodes=3))
+        sweep.Cell(
+            name=name, config=configure(epsilon=e, submissions=60, trials=4, eval_episodes=3)
+        )
         for name, e in (("one", 1.0), ("two", 2.0))
     ]
     outcomes = []
@@ -114,7 +123,9 @@ def main(folder: Path) -> dict[str, object]:
         (folder / name).mkdir()
         outcomes.append(sweep.run(cells, Folder(folder / name), backend=backend))
     said["sweep"] = all(
-        np.array_equal(getattr(outcomes[0][c.name], key), getattr(outcomes[1][c.name], key), equal_nan=True)
+        np.array_equal(
+            getattr(outcomes[0][c.name], key), getattr(outcomes[1][c.name], key), equal_nan=True
+        )
         for c in cells
         for key in ("fst", "curve", "final", "averaged", "steps")
     )

@@ -22,10 +22,16 @@ def test_after_its_t_submissions_an_agent_refuses(submissions):
     problem = paper_problem(submissions_per_agent=submissions)
     agent = Agent(problem.training, problem.randomiser, address(SEED, 0, 0, 1, submissions))
     for i in range(submissions):
-        agent.answer(Delivery(jnp.zeros(112), None), jnp.zeros(()), address(SEED, 0, i, 1, submissions))
+        agent.answer(
+            Delivery(jnp.zeros(112), None), jnp.zeros(()), address(SEED, 0, i, 1, submissions)
+        )
     assert agent.spent
     with pytest.raises(BudgetSpent, match="spent its budget"):
-        agent.answer(Delivery(jnp.zeros(112), None), jnp.zeros(()), address(SEED, 0, submissions, 1, submissions))
+        agent.answer(
+            Delivery(jnp.zeros(112), None),
+            jnp.zeros(()),
+            address(SEED, 0, submissions, 1, submissions),
+        )
 
 
 def test_an_agent_keeps_its_psi_over_all_its_submissions():
@@ -45,10 +51,16 @@ def test_without_noise_the_report_is_the_clipped_gradient_of_the_episode():
     problem = paper_problem(epsilon=np.inf, clip=0.5)
     training, theta = problem.training, PAPER_NET.init(jax.random.key(3))
     at = address(SEED, 0, 0, 1, submissions=1)
-    sent = Agent(training, problem.randomiser, at).answer(Delivery(theta, None), jnp.float32(0.25), at)
+    sent = Agent(training, problem.randomiser, at).answer(
+        Delivery(theta, None), jnp.float32(0.25), at
+    )
     psi = draw_psi(at, training.population)
     episode = jax.jit(lambda t: play_episode(training, t, psi, at, 0, 0, 0.25, True))(theta)
-    g = np.asarray(jax.jit(lambda t: gradient(t, [episode], PAPER_NET, training.estimator.loss, training.world))(theta))
+    g = np.asarray(
+        jax.jit(
+            lambda t: gradient(t, [episode], PAPER_NET, training.estimator.loss, training.world)
+        )(theta)
+    )
     assert np.abs(g).sum() > 0.25
     np.testing.assert_allclose(sent.report, g / (np.abs(g).sum() / 0.25), rtol=1e-4, atol=1e-7)
     assert float(sent.score) == int(sent.ticks) == int(episode.length)
@@ -65,7 +77,19 @@ def test_the_control_reports_noise_alone():
 
 
 def test_the_budget_of_one_submission_is_an_equal_share():
-    problem = build(configure(preset="paper", mechanism="laplace", epsilon=2.0, score_epsilon=0.5, submissions_per_agent=3))
-    assert problem.randomiser.mechanism == make_mechanism("laplace", dim=112, epsilon=0.5, clip=0.01)
+    problem = build(
+        configure(
+            preset="paper",
+            mechanism="laplace",
+            epsilon=2.0,
+            score_epsilon=0.5,
+            submissions_per_agent=3,
+        )
+    )
+    assert problem.randomiser.mechanism == make_mechanism(
+        "laplace", dim=112, epsilon=0.5, clip=0.01
+    )
     assert problem.randomiser.score_bit.epsilon == pytest.approx(0.5 / 3)
-    assert (problem.epsilon, problem.epsilon_gradient, problem.epsilon_score) == pytest.approx((2.0, 1.5, 0.5))
+    assert (problem.epsilon, problem.epsilon_gradient, problem.epsilon_score) == pytest.approx(
+        (2.0, 1.5, 0.5)
+    )

@@ -17,7 +17,9 @@ from tests.conftest import PAPER_NET, more, paper_problem
 
 
 def small(**settings):
-    return build(configure(**{"workers": 3, "buffer_size": 3, "submissions": 12, "trials": 1, **settings}))
+    return build(
+        configure(**{"workers": 3, "buffer_size": 3, "submissions": 12, "trials": 1, **settings})
+    )
 
 
 CASES = {
@@ -57,21 +59,28 @@ def run_engine(engine, seeds, most=64):
 def test_the_fast_engine_is_the_simple_loop(case):
     problem = (CASES | MORE_CASES)[case]
     # The basis of a subspace is a solution of linear equations in float32, and rounds more: to fewer digits.
-    submissions, loose = problem.config.submissions, 500 if problem.aggregator.updates_are_dear else 1
+    submissions, loose = (
+        problem.config.submissions,
+        500 if problem.aggregator.updates_are_dear else 1,
+    )
     seeds = compiled.trial_seeds(0, np.arange(32))
     state, records = run_engine(compiled.engine_of(problem), seeds)
     for trial in (0, 7):
         oracle = reference.run(problem, seed=seeds[:, trial])
         when = records.delivered[:, trial]
         assert when.sum() == submissions
-        np.testing.assert_allclose(records.score[when, trial], oracle.scores, rtol=0 if loose == 1 else 1e-4)
+        np.testing.assert_allclose(
+            records.score[when, trial], oracle.scores, rtol=0 if loose == 1 else 1e-4
+        )
         assert np.array_equal(records.ticks[when, trial], oracle.steps)
         assert np.array_equal(records.staleness[when, trial], oracle.staleness)
         assert np.array_equal(records.ends[when, trial], oracle.ticks)
         assert np.array_equal(records.bit[when, trial], oracle.bits)
         for name in ("theta", "average", "buffer") if loose == 1 else ("theta", "average"):
             ours = np.asarray(getattr(state.aggregator, name)[..., trial])
-            np.testing.assert_allclose(ours, getattr(oracle.state, name), rtol=2e-4, atol=2e-6 * loose)
+            np.testing.assert_allclose(
+                ours, getattr(oracle.state, name), rtol=2e-4, atol=2e-6 * loose
+            )
         for name in ("version", "received", "buffer_count", "discarded", "averaged"):
             assert int(getattr(state.aggregator, name)[trial]) == int(getattr(oracle.state, name))
     assert records.staleness[records.delivered].max() > 0
@@ -105,8 +114,15 @@ def test_trial_i_is_the_same_alone_or_beside_others():
 
 
 def test_cells_that_differ_in_numbers_alone_share_one_program_and_stay_what_they_were_alone():
-    cells = [dict(epsilon=1.0), dict(epsilon=8.0, control=True), dict(clip=0.3, buffer_size=7, submissions=40, seed=9)]
-    problems = [build(configure(preset="paper", **{"submissions": 60, "trials": 5, "seed": 5, **cell})) for cell in cells]
+    cells = [
+        dict(epsilon=1.0),
+        dict(epsilon=8.0, control=True),
+        dict(clip=0.3, buffer_size=7, submissions=40, seed=9),
+    ]
+    problems = [
+        build(configure(preset="paper", **{"submissions": 60, "trials": 5, "seed": 5, **cell}))
+        for cell in cells
+    ]
     assert len({program_of(problem) for problem in problems}) == 1
     together = Simulation(*problems)
     alone = [Simulation(problem) for problem in problems]
@@ -114,14 +130,25 @@ def test_cells_that_differ_in_numbers_alone_share_one_program_and_stay_what_they
         while simulation.running:
             list(simulation.advance())
     for name in ("theta", "received", "version", "buffer"):
-        assert np.array_equal(together.collected(name), np.concatenate([s.collected(name) for s in alone]))
+        assert np.array_equal(
+            together.collected(name), np.concatenate([s.collected(name) for s in alone])
+        )
     assert together.collected("received").tolist() == [60] * 10 + [40] * 5
-    others = [dict(reward="end"), dict(mechanism="prs"), dict(mechanism="laplace-coordinatewise"), dict(workers=3)]
-    assert program_of(problems[0]) not in {program_of(build(configure(preset="paper", **cell))) for cell in others}
+    others = [
+        dict(reward="end"),
+        dict(mechanism="prs"),
+        dict(mechanism="laplace-coordinatewise"),
+        dict(workers=3),
+    ]
+    assert program_of(problems[0]) not in {
+        program_of(build(configure(preset="paper", **cell))) for cell in others
+    }
 
 
 def test_prs_of_one_reduced_dimension_is_one_program():
-    problems = [build(configure(preset="paper", mechanism="prs", epsilon=e)) for e in (1.0, 2.0, 5.0, 10.0)]
+    problems = [
+        build(configure(preset="paper", mechanism="prs", epsilon=e)) for e in (1.0, 2.0, 5.0, 10.0)
+    ]
     programs = [program_of(problem) for problem in problems]
     assert programs[0] == programs[1] and len(set(programs)) == 3  # d̂ = 1, 1, 2, 4
 
@@ -140,14 +167,24 @@ def test_a_trial_that_is_stopped_leaves_the_others_as_they_were():
 def test_the_stopping_rule_uses_only_the_noisy_booleans_and_stops():
     """A greedy policy that always succeeds is noticed within the first window; one that never does is not."""
     always = build(
-        TrainConfig(epsilon=4.0, score_epsilon=3.0, stop_rate=0.5, stop_window=50, submissions=100, local_episodes=1, trials=2)
+        TrainConfig(
+            epsilon=4.0,
+            score_epsilon=3.0,
+            stop_rate=0.5,
+            stop_window=50,
+            submissions=100,
+            local_episodes=1,
+            trials=2,
+        )
     )
     engine = engine_of(always)
     ones = jnp.full(2, 49)
     monitor = compiled.Monitor(jnp.full(2, 49), ones)
     monitor, stop = engine._watch(monitor, jnp.array([True, False]), jnp.array([True, True]))
     assert stop.all() and not monitor.reports.any()
-    monitor, stop = engine._watch(compiled.Monitor(jnp.full(2, 49), jnp.full(2, 20)), jnp.ones(2, bool), jnp.ones(2, bool))
+    monitor, stop = engine._watch(
+        compiled.Monitor(jnp.full(2, 49), jnp.full(2, 20)), jnp.ones(2, bool), jnp.ones(2, bool)
+    )
     assert not stop.any()
 
 
@@ -167,7 +204,9 @@ def test_a_stopped_trial_stops_for_good():
     assert (received < 600).any()
     score_bit = problem.randomiser.score_bit
     for trial in range(3):  # the stop is a function of the bits alone
-        rates = score_bit.success_rate(bits[trial].reshape(30, 20).sum(axis=1), 20) - 2 * score_bit.deviation(20)
+        rates = score_bit.success_rate(
+            bits[trial].reshape(30, 20).sum(axis=1), 20
+        ) - 2 * score_bit.deviation(20)
         stops = np.flatnonzero(rates > 0.3)
         assert received[trial] == (20 * (stops[0] + 1) if len(stops) else 600)
 
@@ -184,7 +223,9 @@ def test_without_noise_the_engine_is_clipped_sgd_exactly():
 
     @jax.jit
     def gradient_at(theta, at, alpha):
-        episode = play_episode(training, theta, draw_psi(at, training.population), at, 0, 0, alpha, True)
+        episode = play_episode(
+            training, theta, draw_psi(at, training.population), at, 0, 0, alpha, True
+        )
         return gradient(theta, [episode], PAPER_NET, training.estimator.loss, training.world)
 
     for n in range(5):

@@ -35,7 +35,12 @@ def numpy_trials(mechanism, epsilon, clip, buffer_size):
     runs = [
         numpy_loop.run(
             Settings(
-                mechanism=mechanism, epsilon=epsilon, clip=clip, buffer_size=buffer_size, seed=1000 + i, submissions=SUBMISSIONS
+                mechanism=mechanism,
+                epsilon=epsilon,
+                clip=clip,
+                buffer_size=buffer_size,
+                seed=1000 + i,
+                submissions=SUBMISSIONS,
             )
         )
         for i in range(TRIALS)
@@ -66,4 +71,6 @@ def test_the_engine_follows_the_law_of_the_printed_algorithm(case):
     theirs = numpy_trials(**CASES[case])
     assert alike(engine_trials(**CASES[case]), theirs)
     if case == "laplace":  # a fifth more of C would be noticed
-        assert not alike(engine_trials(**{**CASES[case], "clip": CASES[case]["clip"] * 1.2}), theirs)
+        assert not alike(
+            engine_trials(**{**CASES[case], "clip": CASES[case]["clip"] * 1.2}), theirs
+        )

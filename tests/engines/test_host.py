@@ -59,21 +59,37 @@ def oracle(made):
     thetas, rows = [], []
     for trial in range(config.trials):
         accept = jax.jit(aggregator.accept)
-        state = jax.jit(aggregator.start)(initial_theta(trial_seed(config.seed, trial), training.policy, config.initial))
+        state = jax.jit(aggregator.start)(
+            initial_theta(trial_seed(config.seed, trial), training.policy, config.initial)
+        )
         at_work: deque = deque()
         begun = 0
         while int(state.received) < config.submissions:
             while len(at_work) < config.workers and begun < config.submissions:
-                agent = begun // config.workers // config.submissions_per_agent * config.workers + begun % config.workers
+                agent = (
+                    begun // config.workers // config.submissions_per_agent * config.workers
+                    + begun % config.workers
+                )
                 alpha = float(made.schedule.alpha(state.received))
                 basis = None if state.basis is None else np.asarray(state.basis, float)
                 ask = Asked(trial, begun, agent, np.asarray(state.theta, float), basis, alpha)
                 at_work.append((ask, answers(made, them, [ask])[0], state.version))
                 begun += 1
             ask, sent, version = at_work.popleft()
-            report = jnp.asarray(decode(made.randomiser.mechanism, sent.code, config.seed, trial, ask.n), jnp.float32)
+            report = jnp.asarray(
+                decode(made.randomiser.mechanism, sent.code, config.seed, trial, ask.n), jnp.float32
+            )
             basis = None if ask.basis is None else jnp.asarray(ask.basis, jnp.float32)
-            rows.append((trial, ask.n + 1, np.float32(sent.score), sent.ticks, int(state.version - version), sent.bit))
+            rows.append(
+                (
+                    trial,
+                    ask.n + 1,
+                    np.float32(sent.score),
+                    sent.ticks,
+                    int(state.version - version),
+                    sent.bit,
+                )
+            )
             state = accept(state, jax.jit(lift)(basis, report), version)
         thetas.append(np.asarray(state.theta))
     return np.stack(thetas), np.array(rows, float).T
@@ -113,7 +129,9 @@ def test_an_answer_does_not_depend_on_what_is_asked_beside_it():
 
     def in_parts(size):
         them = HostAgents(made.training, 0, host_policy(made))
-        return [sent for at in range(0, 40, size) for sent in answers(made, them, asks[at : at + size])]
+        return [
+            sent for at in range(0, 40, size) for sent in answers(made, them, asks[at : at + size])
+        ]
 
     for one, together in zip(in_parts(1), in_parts(40), strict=True):
         np.testing.assert_array_equal(one.code, together.code)
@@ -135,7 +153,10 @@ def test_processes_play_what_one_plays_and_a_lost_one_changes_nothing(tmp_path, 
 
 def test_work_that_every_worker_dies_of_is_given_up():
     made = problem(world=HERE + "AlwaysDies", bounds=("0=-1:1", "1=-1:1"))
-    with Processes(2) as crew, pytest.raises(PgcError, match="3 workers were lost at the same work"):
+    with (
+        Processes(2) as crew,
+        pytest.raises(PgcError, match="3 workers were lost at the same work"),
+    ):
         run(made, crew)
 
 
@@ -174,7 +195,13 @@ def test_an_agent_stays_in_its_world():
 @pytest.mark.more
 def test_gymnasium_cartpole_is_learnt_under_privacy(tmp_path):
     """ε = 1, 250 reports: much longer than where it began, and than pure noise."""
-    settings = dict(world="gymnasium:CartPole-v1", max_steps=200, threshold=195.0, submissions=250, eval_episodes=20)
+    settings = dict(
+        world="gymnasium:CartPole-v1",
+        max_steps=200,
+        threshold=195.0,
+        submissions=250,
+        eval_episodes=20,
+    )
     learnt = pgc.train(out=tmp_path / "learnt", **settings).summary
     control = pgc.train(out=tmp_path / "control", control=True, **settings).summary
     assert learnt["averaged_score_mean"] > 120 > 80 > control["averaged_score_mean"]
@@ -195,8 +222,22 @@ def test_pictures_are_played_by_a_convolutional_policy():
 def test_the_commands(tmp_path, capsys):
     """Train, evaluate with a film, compare, and frontier, on a world of one's own."""
     one = tmp_path / "one"
-    given = ["--world", HERE + "Walk", "--max-steps", "30", "--threshold", "25", "--submissions", "30", "--eval-episodes", "3"]
-    assert main(["train", *given, "--population", "mass=1,2", "--processes", "1", "--out", str(one)]) == 0
+    given = [
+        "--world",
+        HERE + "Walk",
+        "--max-steps",
+        "30",
+        "--threshold",
+        "25",
+        "--submissions",
+        "30",
+        "--eval-episodes",
+        "3",
+    ]
+    assert (
+        main(["train", *given, "--population", "mass=1,2", "--processes", "1", "--out", str(one)])
+        == 0
+    )
     assert main(["evaluate", str(one), "--gif", "--episodes", "3"]) == 0
     assert (one / "episode.gif").read_bytes()[:3] == b"GIF"
     assert {"mass=1", "mass=2"} <= set(json.loads((one / "evaluation.json").read_text())["scores"])
@@ -208,7 +249,17 @@ def test_the_commands(tmp_path, capsys):
 
 def test_what_fails_keeps_what_was_done(tmp_path, capsys):
     path = tmp_path / "run"
-    given = ["--world", HERE + "Raises", "--bounds", "0=-1:1", "1=-1:1", "--max-steps", "30", "--submissions", "500"]
+    given = [
+        "--world",
+        HERE + "Raises",
+        "--bounds",
+        "0=-1:1",
+        "1=-1:1",
+        "--max-steps",
+        "30",
+        "--submissions",
+        "500",
+    ]
     said = refused(capsys, "train", *given, "--processes", "1", "--out", path)
     assert "the motor is hot in step" in said and f"pgc train --resume {path}" in said
     assert (path / "checkpoint.safetensors").exists() and list((path / "metrics").glob("*.parquet"))
@@ -219,8 +270,19 @@ def test_a_killed_run_is_resumed_to_the_same_result(tmp_path):
     settings = dict(SMALL, world=HERE + "Walk", submissions=200, trials=1)
     whole = pgc.train(out=tmp_path / "whole", processes=1, **settings)
     path = tmp_path / "killed"
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if name != "population"]
-    flags += ["--population", *settings["population"], "--processes", "2", "--checkpoint-seconds", "0"]
+    flags = [
+        f"--{name.replace('_', '-')}={value}"
+        for name, value in settings.items()
+        if name != "population"
+    ]
+    flags += [
+        "--population",
+        *settings["population"],
+        "--processes",
+        "2",
+        "--checkpoint-seconds",
+        "0",
+    ]
     driver = signalled.start("SIGKILL", "checkpoint.safetensors", 2, "train", "--out", path, *flags)
     said = driver.communicate(timeout=LIMIT)
     assert driver.returncode == -signal.SIGKILL and not (path / "summary.json").exists(), said
@@ -242,7 +304,16 @@ def late(observation_shape, outputs):
 
 
 def test_a_policy_that_fails_while_it_plays_is_one_line(capsys, tmp_path):
-    given = ["--world", HERE + "Walk", "--policy", "tests.engines.test_host:late", "--processes", "1", "--subspace", "full"]
+    given = [
+        "--world",
+        HERE + "Walk",
+        "--policy",
+        "tests.engines.test_host:late",
+        "--processes",
+        "1",
+        "--subspace",
+        "full",
+    ]
     assert "the policy raised" in refused(capsys, "train", *given, "--out", tmp_path / "run")
 
 
@@ -251,7 +322,11 @@ def test_workers_import_what_the_driver_imports(tmp_path, monkeypatch):
     (tmp_path / "random.py").write_text("raise SystemExit(3)")
     (tmp_path / "mine.py").write_text("from tests.local_training.worlds.environments import Walk")
     monkeypatch.chdir(tmp_path)
-    run = pgc.train(out=tmp_path / "run", processes=1, **dict(SMALL, world="mine:Walk", submissions=10, trials=1))
+    run = pgc.train(
+        out=tmp_path / "run",
+        processes=1,
+        **dict(SMALL, world="mine:Walk", submissions=10, trials=1),
+    )
     assert run.complete
 
 
@@ -275,7 +350,9 @@ def test_workers_end_with_their_driver():
 def test_a_job_that_raises_is_told_apart_from_a_worker_that_is_lost():
     with Processes(1) as crew:
         with pytest.raises(PgcError, match="unknown world"):
-            crew.do_all([Job("play", (to_yaml(problem().config).replace(SMALL["world"], "nowhere"), []))])
+            crew.do_all(
+                [Job("play", (to_yaml(problem().config).replace(SMALL["world"], "nowhere"), []))]
+            )
         with pytest.raises(RuntimeError, match="KeyError"):
             crew.do_all([Job("nothing", ())])
         made = problem(trials=1)

@@ -12,7 +12,9 @@ from tests.waiting import LIMIT
 
 def test_a_missing_extra_is_one_line(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
-    said = refused(capsys, "train", "--engine", "ray", "--submissions", "20", "--out", tmp_path / "run")
+    said = refused(
+        capsys, "train", "--engine", "ray", "--submissions", "20", "--out", tmp_path / "run"
+    )
     assert "pip install 'pgc[ray]'" in said
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     said = refused(capsys, "train", "--world", "gymnasium:Nothing-v0")
@@ -22,10 +24,29 @@ def test_a_missing_extra_is_one_line(capsys, monkeypatch, tmp_path):
 @pytest.mark.extra
 def test_a_cluster_that_cannot_be_reached_is_one_line(capsys, tmp_path):
     said = refused(
-        capsys, "train", "--engine", "ray", "--address", "127.0.0.1:1", "--submissions", "20", "--out", tmp_path / "run"
+        capsys,
+        "train",
+        "--engine",
+        "ray",
+        "--address",
+        "127.0.0.1:1",
+        "--submissions",
+        "20",
+        "--out",
+        tmp_path / "run",
     )
     assert "no Ray cluster answers at 127.0.0.1:1" in said
-    said = refused(capsys, "frontier", "--engine", "ray", "--address", "nonsense", "--out", tmp_path / "frontier", "--quick")
+    said = refused(
+        capsys,
+        "frontier",
+        "--engine",
+        "ray",
+        "--address",
+        "nonsense",
+        "--out",
+        tmp_path / "frontier",
+        "--quick",
+    )
     assert "no Ray cluster answers at nonsense" in said
 
 

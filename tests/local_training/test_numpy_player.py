@@ -41,7 +41,8 @@ def make(name, **settings):
     problem = build(configure(**{**SETTINGS[name], **settings}))
     world = problem.config.world
     environment = gymnasium.make(
-        "CartPole-v1" if world == "cartpole" else "Pendulum-v1", max_episode_steps=problem.training.world.max_steps
+        "CartPole-v1" if world == "cartpole" else "Pendulum-v1",
+        max_episode_steps=problem.training.world.max_steps,
     )
     return problem, NumpyPlayer(environment, Recipe.of(problem.training))
 
@@ -70,10 +71,17 @@ def test_the_numbers_are_those_of_the_definitions(name, rng):
     basis = jax.jit(problem.aggregator.start)(jnp.asarray(theta)).basis
     xi = tried(rng, training.dim, training.episodes)
     assert xi.shape == (training.dim, training.episodes)
-    episodes = [player._episode(theta.astype(float), 0.3, False, rng) for _ in range(training.episodes)]
-    mine = coordinates(recipe, theta.astype(float), None if basis is None else np.asarray(basis), episodes, xi)
+    episodes = [
+        player._episode(theta.astype(float), 0.3, False, rng) for _ in range(training.episodes)
+    ]
+    mine = coordinates(
+        recipe, theta.astype(float), None if basis is None else np.asarray(basis), episodes, xi
+    )
     theirs = jax.jit(training.estimator.coordinates)(
-        jnp.asarray(theta), basis, [padded(e, recipe.max_steps) for e in episodes], jnp.asarray(xi, jnp.float32)
+        jnp.asarray(theta),
+        basis,
+        [padded(e, recipe.max_steps) for e in episodes],
+        jnp.asarray(xi, jnp.float32),
     )
     size = np.abs(theirs).max()
     np.testing.assert_allclose(mine, theirs, rtol=5e-3, atol=5e-3 * size)
@@ -109,12 +117,19 @@ def test_devices_teach_a_policy(tmp_path, bits_of_a_seed):
     problem, player = make("default", epsilon=8.0, mechanism="index", subspace="linear")
     theta = np.random.default_rng(3).normal(size=player.recipe.dim).astype(np.float32) * 0.3
     player.environment.reset(seed=0)
-    device = Device.create(tmp_path / "l.db", 400.0, player=player)  # one ledger stands for all of them
+    device = Device.create(
+        tmp_path / "l.db", 400.0, player=player
+    )  # one ledger stands for all of them
     state, accept = problem.aggregator.start(jnp.asarray(theta)), jax.jit(problem.aggregator.accept)
 
     def score(theta):
         rng = np.random.default_rng(0)
-        return np.mean([player._episode(np.asarray(theta, float), 0.0, True, rng).rewards.sum() for _ in range(10)])
+        return np.mean(
+            [
+                player._episode(np.asarray(theta, float), 0.0, True, rng).rewards.sum()
+                for _ in range(10)
+            ]
+        )
 
     before = score(theta)
     for n in range(30):
@@ -169,10 +184,14 @@ class Panic(BaseException):
 
 
 @pytest.mark.parametrize("when", [0, 7, 10**9])
-@pytest.mark.parametrize("how", [OSError("stuck"), Panic("rust"), PgcError("private: 42"), Malformed("private: 42")])
+@pytest.mark.parametrize(
+    "how", [OSError("stuck"), Panic("rust"), PgcError("private: 42"), Malformed("private: 42")]
+)
 def test_a_world_that_fails_is_answered_for_all_the_same(when, how, tmp_path):
     problem, player = make("default")
-    device = Device.create(tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(when, how)))
+    device = Device.create(
+        tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(when, how))
+    )
     offer = make_offer(problem)
     with np.errstate():  # restores what the world sets
         assert isinstance(device.answer(offer), bytes)
@@ -193,7 +212,15 @@ class Sloppy:
 
 
 @pytest.mark.parametrize(
-    "made", [(np.ones(3), True), (["a"] * 4, True), None, (np.ones(4, complex), True), 7, (np.ones(4), np.ones(2))]
+    "made",
+    [
+        (np.ones(3), True),
+        (["a"] * 4, True),
+        None,
+        (np.ones(4, complex), True),
+        7,
+        (np.ones(4), np.ones(2)),
+    ],
 )
 def test_a_player_that_returns_nonsense_is_answered_for_all_the_same(made, tmp_path):
     problem, _ = make("default")
@@ -210,7 +237,9 @@ def test_an_offer_that_would_take_all_memory_is_refused(tmp_path):
 
 def test_ctrl_c_is_not_an_answer(tmp_path):
     problem, player = make("default")
-    device = Device.create(tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(3, KeyboardInterrupt())))
+    device = Device.create(
+        tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(3, KeyboardInterrupt()))
+    )
     with pytest.raises(KeyboardInterrupt):
         device.answer(make_offer(problem))
     assert device.balance.spent == 0

@@ -8,14 +8,21 @@ from pgc.numerics.randomness import Stream
 
 
 def test_it_is_the_generator_behind_jax_random(rng):
-    key, counters = rng.integers(2**32, size=2, dtype=np.uint32), rng.integers(2**32, size=(2, 50), dtype=np.uint32)
-    ours = np.stack(randomness.threefry(jnp.uint32(key[0]), jnp.uint32(key[1]), *map(jnp.asarray, counters)))
+    key, counters = (
+        rng.integers(2**32, size=2, dtype=np.uint32),
+        rng.integers(2**32, size=(2, 50), dtype=np.uint32),
+    )
+    ours = np.stack(
+        randomness.threefry(jnp.uint32(key[0]), jnp.uint32(key[1]), *map(jnp.asarray, counters))
+    )
     theirs = jax_extend_random.threefry_2x32(jnp.asarray(key), jnp.asarray(counters.ravel()))
     assert np.array_equal(ours, np.asarray(theirs).reshape(2, 50))
 
 
 def test_trial_seeds_are_fold_in_of_the_seed():
-    assert np.array_equal(randomness.trial_seed(7, 3), jax.random.key_data(jax.random.fold_in(jax.random.key(7), 3)))
+    assert np.array_equal(
+        randomness.trial_seed(7, 3), jax.random.key_data(jax.random.fold_in(jax.random.key(7), 3))
+    )
 
 
 def test_addresses_do_not_collide():

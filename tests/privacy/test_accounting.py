@@ -14,7 +14,10 @@ def delta_by_counting(parts, central):
     """Kairouz, Oh and Viswanath (2015), equation 7: over every outcome of every part."""
     total = 0.0
     for signs in itertools.product((1, -1), repeat=len(parts)):
-        p, q = (math.prod(1 / (1 + math.exp(-way * s * e)) for s, e in zip(signs, parts, strict=True)) for way in (1, -1))
+        p, q = (
+            math.prod(1 / (1 + math.exp(-way * s * e)) for s, e in zip(signs, parts, strict=True))
+            for way in (1, -1)
+        )
         total += max(0.0, p - math.exp(central) * q)
     return total
 
@@ -29,13 +32,17 @@ def test_optimal_composition_is_that_of_counting(epsilon, score, t):
         assert central < basic(epsilon, score, t)
 
 
-@pytest.mark.parametrize(("t", "epsilon"), [(10, 0.100), (50, 0.0344), (100, 0.0240), (1000, 0.0075)])
+@pytest.mark.parametrize(
+    ("t", "epsilon"), [(10, 0.100), (50, 0.0344), (100, 0.0240), (1000, 0.0075)]
+)
 def test_the_largest_epsilon_for_a_total_of_one(t, epsilon):
     """Values that were computed independently, at δ = 10⁻⁶."""
     found = largest_epsilon(1.0, 0.0, t, 1e-6)
     assert found == pytest.approx(epsilon, rel=0.005) and optimal(found, 0.0, t, 1e-6) <= 1.0
     assert optimal(found + 2e-9, 0.0, t, 1e-6) > 1.0
-    assert 1.0 - 1e-6 <= pld(found, 0.0, t, 1e-6) <= 1.03  # dp-accounting is on the safe side, and close
+    assert (
+        1.0 - 1e-6 <= pld(found, 0.0, t, 1e-6) <= 1.03
+    )  # dp-accounting is on the safe side, and close
 
 
 def test_basic_composition_in_nano_epsilon():
@@ -51,7 +58,9 @@ def test_the_noisy_boolean_adds():
     assert pld(0.5, 0.25, 10, 1e-6) == pytest.approx(optimal(0.5, 0.25, 10, 1e-6), rel=0.03)
 
 
-@pytest.mark.parametrize(("n", "central"), [(90_000, 0.0132), (1_000, 0.149), (100, 0.52), (50, 0.76)])
+@pytest.mark.parametrize(
+    ("n", "central"), [(90_000, 0.0132), (1_000, 0.149), (100, 0.52), (50, 0.76)]
+)
 def test_shuffling_as_it_was_computed_independently(n, central):
     assert shuffled(1.0, n, 1e-6) == pytest.approx(central, rel=0.01)
 
@@ -60,7 +69,9 @@ def test_shuffling_is_below_the_published_bound_and_above_nothing():
     """Feldman, McMillan and Talwar (2021), Theorem 3.1: ln(1 + (e^ε−1)/(e^ε+1)·(8·√(e^ε·ln(4/δ)/n) + 8·e^ε/n))."""
     for epsilon, n, delta in ((0.5, 10_000, 1e-6), (1.0, 50_000, 1e-8), (2.0, 100_000, 1e-6)):
         e = math.exp(epsilon)
-        theirs = math.log(1 + (e - 1) / (e + 1) * (8 * math.sqrt(e * math.log(4 / delta) / n) + 8 * e / n))
+        theirs = math.log(
+            1 + (e - 1) / (e + 1) * (8 * math.sqrt(e * math.log(4 / delta) / n) + 8 * e / n)
+        )
         assert 0 < shuffled(epsilon, n, delta) < theirs
     assert shuffled(1.0, 1, 1e-9) == pytest.approx(1.0, abs=1e-6)  # alone, one hides among nobody
 
@@ -73,7 +84,13 @@ def test_the_sum_over_shuffled_reports_is_that_of_counting():
         p, q = {}, {}
         for c in range(n):
             for a in range(c + 1):
-                w = math.comb(n - 1, c) * hides**c * (1 - hides) ** (n - 1 - c) * math.comb(c, a) / 2**c
+                w = (
+                    math.comb(n - 1, c)
+                    * hides**c
+                    * (1 - hides) ** (n - 1 - c)
+                    * math.comb(c, a)
+                    / 2**c
+                )
                 for extra, mine in ((1, truth), (0, 1 - truth)):
                     at = (a + extra, c - a + 1 - extra)
                     p[at] = p.get(at, 0) + w * mine

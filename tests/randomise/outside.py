@@ -23,7 +23,11 @@ class CoordinateSign(Mechanism):
 
     @property
     def guarantee(self):
-        return Guarantee(epsilon=self.epsilon, nominal_epsilon=self.epsilon, statement=f"One bit, {self.epsilon:g}-LDP.")
+        return Guarantee(
+            epsilon=self.epsilon,
+            nominal_epsilon=self.epsilon,
+            statement=f"One bit, {self.epsilon:g}-LDP.",
+        )
 
     @cached_property
     def keep(self):
@@ -37,11 +41,17 @@ class CoordinateSign(Mechanism):
         xp = gradient.__array_namespace__()
         x = sanitize(gradient)[public[0] % self.dim]
         keep, half = xp.asarray(self.keep, dtype=xp.uint32), xp.asarray(WORD // 2, dtype=xp.uint32)
-        return xp.where(x > 0, keep, xp.where(x < 0, xp.asarray(0, dtype=xp.uint32) - keep, half))[None]
+        return xp.where(x > 0, keep, xp.where(x < 0, xp.asarray(0, dtype=xp.uint32) - keep, half))[
+            None
+        ]
 
     def draw(self, thresholds, secret):
         return secret < thresholds
 
     def decode(self, code, public):
         xp = public.__array_namespace__()
-        return xp.where(xp.arange(self.dim) == public[0] % self.dim, xp.where(code[0], self.size, -self.size), 0.0)
+        return xp.where(
+            xp.arange(self.dim) == public[0] % self.dim,
+            xp.where(code[0], self.size, -self.size),
+            0.0,
+        )

@@ -46,18 +46,32 @@ def refused(answer, reason):
 
 
 def test_its_own_limits_whatever_the_offer_says(tmp_path):
-    device = Device.create(tmp_path / "l.db", 2.0, accepts=("duchi", "laplace"), most_epsilon=1.5, most_episodes=5)
+    device = Device.create(
+        tmp_path / "l.db", 2.0, accepts=("duchi", "laplace"), most_epsilon=1.5, most_episodes=5
+    )
     g = np.ones(6)
     assert refused(device.release(make_offer("index"), g), "does not accept index")
     assert refused(device.release(make_offer("duchi", epsilon=1.6), g), "at most ε = 1.5 at once")
     assert refused(device.release(make_offer("duchi", episodes=6), g), "plays at most 5")
-    assert refused(device.release(make_offer("duchi", expires_at=int(time.time()) - 1), g), "has expired")
-    assert refused(device.release(make_offer("duchi", score_epsilon=0.1), g), "asks for the noisy boolean")
+    assert refused(
+        device.release(make_offer("duchi", expires_at=int(time.time()) - 1), g), "has expired"
+    )
+    assert refused(
+        device.release(make_offer("duchi", score_epsilon=0.1), g), "asks for the noisy boolean"
+    )
     assert refused(device.release(b"nonsense", g), "offer: ends after 8 bytes")
     assert device.balance.spent == 0
-    assert isinstance(device.release(make_offer("duchi", offer_id=1, expires_at=int(time.time()) + 60), g), bytes)
-    assert refused(device.release(make_offer("duchi", offer_id=1, epsilon=0.5), g), "another offer had the number")
-    assert refused(device.release(make_offer("duchi", offer_id=2, epsilon=1.1), g), "ε = 1.1 and ε = 1 of ε = 2 is left")
+    assert isinstance(
+        device.release(make_offer("duchi", offer_id=1, expires_at=int(time.time()) + 60), g), bytes
+    )
+    assert refused(
+        device.release(make_offer("duchi", offer_id=1, epsilon=0.5), g),
+        "another offer had the number",
+    )
+    assert refused(
+        device.release(make_offer("duchi", offer_id=2, epsilon=1.1), g),
+        "ε = 1.1 and ε = 1 of ε = 2 is left",
+    )
     assert isinstance(device.release(make_offer("duchi", offer_id=2), g), bytes)
     assert refused(device.release(make_offer("duchi", offer_id=3), g), "ε = 0 of ε = 2 is left")
     with pytest.raises(PgcError, match="not privunit"):
@@ -69,13 +83,24 @@ def test_any_array_like(device):
 
     values = [1.0, -2.0, 3.0, 0.0, 0.5, 1.0]
     for n, gradient in enumerate(
-        (values, tuple(values), np.array(values, np.float16), np.array(values).reshape(2, 3), jnp.array(values), [np.nan] * 6)
+        (
+            values,
+            tuple(values),
+            np.array(values, np.float16),
+            np.array(values).reshape(2, 3),
+            jnp.array(values),
+            [np.nan] * 6,
+        )
     ):
-        assert isinstance(device.release(make_offer("duchi", offer_id=n, epsilon=0.1), gradient), bytes)
+        assert isinstance(
+            device.release(make_offer("duchi", offer_id=n, epsilon=0.1), gradient), bytes
+        )
     for n, nothing in enumerate(
         (values[:5], None, float("nan"), [], "text")
     ):  # a training step that failed: answered, and logged
-        assert isinstance(device.release(make_offer("duchi", offer_id=100 + n, epsilon=0.1), nothing), bytes)
+        assert isinstance(
+            device.release(make_offer("duchi", offer_id=100 + n, epsilon=0.1), nothing), bytes
+        )
     assert device.balance.reports == 11
 
 
@@ -83,8 +108,15 @@ def test_any_array_like(device):
 def test_no_gradient_raises_whatever_the_application_set(tmp_path, kind):
     """An exception would be a silence, free of charge, that says what the gradient was."""
     device = Device.create(tmp_path / "l.db", 100.0)
-    offers = iter([make_offer(kind, offer_id=n, columns=4 * (n % 2), epsilon=0.1) for n in range(12)])
-    odd = [1e-310, 1e-50, 1e-40, 1e300, -1e308, 0.0], [10**400, 1, 1, 1, 1, 1], [np.inf, -np.inf, np.nan, 0, 0, 0], [None] * 6
+    offers = iter(
+        [make_offer(kind, offer_id=n, columns=4 * (n % 2), epsilon=0.1) for n in range(12)]
+    )
+    odd = (
+        [1e-310, 1e-50, 1e-40, 1e300, -1e308, 0.0],
+        [10**400, 1, 1, 1, 1, 1],
+        [np.inf, -np.inf, np.nan, 0, 0, 0],
+        [None] * 6,
+    )
     with np.errstate(all="raise"), warnings.catch_warnings():
         warnings.simplefilter("error")
         for gradient in (*odd, np.full(6, np.finfo(np.longdouble).max), [[1, 2], [3]]):
@@ -96,7 +128,8 @@ def test_no_gradient_raises_whatever_the_application_set(tmp_path, kind):
 def test_an_offer_that_would_fill_the_disk_is_refused(tmp_path):
     device = Device.create(tmp_path / "l.db", 1.0, most_bytes=100)
     assert refused(
-        device.release(make_offer("laplace", dim=50), np.ones(50)), "a report of 213 bytes; this device gives at most 100"
+        device.release(make_offer("laplace", dim=50), np.ones(50)),
+        "a report of 213 bytes; this device gives at most 100",
     )
 
 
@@ -133,7 +166,11 @@ def test_laplace_takes_a_fixed_time(tmp_path, monkeypatch, clock):
     """Its sampler takes longer for larger noise; drawing is padded to whole slots, so that a longer draw does not show."""
     slot = SECONDS_AT_START + SECONDS_EACH * 40
     device, taken = Device.create(tmp_path / "l.db", 100.0), []
-    monkeypatch.setattr(module, "draw_report", taking(clock, module.draw_report, iter([0.1 * slot, 0.9 * slot, 1.3 * slot])))
+    monkeypatch.setattr(
+        module,
+        "draw_report",
+        taking(clock, module.draw_report, iter([0.1 * slot, 0.9 * slot, 1.3 * slot])),
+    )
     for n in range(3):
         begun = clock.now
         device.release(make_offer("laplace", dim=40, offer_id=n), np.ones(40))
@@ -146,7 +183,9 @@ def test_pytorch_tensors(device):
     torch = pytest.importorskip("torch")
     for n, dtype in enumerate((torch.float32, torch.bfloat16, torch.float64)):
         gradient = torch.ones(6, dtype=dtype, requires_grad=True)
-        assert isinstance(device.release(make_offer("duchi", offer_id=n, epsilon=0.1), gradient), bytes)
+        assert isinstance(
+            device.release(make_offer("duchi", offer_id=n, epsilon=0.1), gradient), bytes
+        )
 
 
 def test_a_gradient_is_projected_with_the_offers_basis(tmp_path, bits_of_a_seed):
@@ -166,15 +205,21 @@ def test_the_noisy_boolean_is_kept_as_often_as_it_says(tmp_path):
     kept, n = 0, 1500
     for i in range(n):
         offer = make_offer("duchi", epsilon=0.01, score_epsilon=1.0, offer_id=i)
-        kept += Report.decode(devices[i % 2].release(offer, np.ones(6), success=True), offer).score_bit
+        kept += Report.decode(
+            devices[i % 2].release(offer, np.ones(6), success=True), offer
+        ).score_bit
     p = np.e / (1 + np.e)
-    assert agrees(stats.binomtest(kept, n, p).pvalue) and differs(stats.binomtest(kept, n, p * 1.2).pvalue)
+    assert agrees(stats.binomtest(kept, n, p).pvalue) and differs(
+        stats.binomtest(kept, n, p * 1.2).pvalue
+    )
 
 
 def test_an_answer_takes_whole_slots(tmp_path, monkeypatch, clock):
     """Whatever it is, and however long the work took: the same offer again, another mechanism, a refusal."""
     device = Device.create(tmp_path / "l.db", 10.0, slot_seconds=0.2)
-    monkeypatch.setattr(module, "draw_report", taking(clock, module.draw_report, iter([0.01, 0.35])))
+    monkeypatch.setattr(
+        module, "draw_report", taking(clock, module.draw_report, iter([0.01, 0.35]))
+    )
     for slots, offer in (
         (1, make_offer("duchi")), (1, make_offer("duchi")), (2, make_offer("index", offer_id=2)), (1, b"nonsense"),
     ):  # fmt: skip
@@ -218,7 +263,10 @@ print(len(offers))
 
 def test_the_base_install_is_enough(tmp_path):
     """NumPy and the standard library: any other import fails."""
-    offers = [make_offer(kind, score_epsilon=0.1, offer_id=n).encode().hex() for n, kind in enumerate(KINDS)]
+    offers = [
+        make_offer(kind, score_epsilon=0.1, offer_id=n).encode().hex()
+        for n, kind in enumerate(KINDS)
+    ]
     made = subprocess.run(
         [sys.executable, "-c", BASE_INSTALL, tmp_path / "l.db"],
         input="\n".join(offers),

@@ -52,7 +52,10 @@ def test_nano_epsilon_never_promises_more_than_is_charged(epsilon):
     from fractions import Fraction
 
     nano = nano_of(epsilon)
-    assert Fraction(epsilon_of(nano)) <= Fraction(nano, 10**9) and abs(epsilon_of(nano) - epsilon) < 1e-9
+    assert (
+        Fraction(epsilon_of(nano)) <= Fraction(nano, 10**9)
+        and abs(epsilon_of(nano) - epsilon) < 1e-9
+    )
     with pytest.raises(PgcError, match="between 0 and 1000"):
         nano_of(1e6)
 
@@ -110,7 +113,12 @@ assert ledger.pay(10**6, bytes(32), 1000, b"x") == b"x"  # and it still works
 
 def test_interrupted_from_outside(tmp_path):
     """A watchdog's exception can come between any two instructions. Nothing that is not on the disk is ever returned."""
-    made = subprocess.run([sys.executable, "-c", INTERRUPTED, tmp_path / "l.db"], capture_output=True, text=True, timeout=LIMIT)
+    made = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, tmp_path / "l.db"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
     assert made.returncode == 0, made.stderr[-2000:]
 
 
@@ -227,7 +235,12 @@ def test_two_processes_cannot_overspend(tmp_path):
         "    except BudgetSpent: pass\n"
         "print(paid)"
     )
-    racers = [subprocess.Popen([sys.executable, "-c", script, path, str(i)], stdout=subprocess.PIPE, text=True) for i in range(8)]
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, path, str(i)], stdout=subprocess.PIPE, text=True
+        )
+        for i in range(8)
+    ]
     paid = [int(r.communicate(timeout=LIMIT)[0]) for r in racers]
     assert sum(paid) == 50 and Ledger.open(path).balance.left == 0
 

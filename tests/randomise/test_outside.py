@@ -18,7 +18,15 @@ from pgc.service.model import Model
 from pgc.wire import Offer, Query
 
 NAME = "tests.randomise.outside:CoordinateSign"
-SMALL = dict(mechanism=NAME, submissions=30, trials=2, workers=2, eval_episodes=2, local_episodes=2, buffer_size=5)
+SMALL = dict(
+    mechanism=NAME,
+    submissions=30,
+    trials=2,
+    workers=2,
+    eval_episodes=2,
+    local_episodes=2,
+    buffer_size=5,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,13 +54,19 @@ def test_simulated(tmp_path):
 def test_served_by_a_model_and_released_by_a_device_that_names_it(tmp_path, outside):
     model = Model("default", configure(**SMALL))
     offer = Offer.decode(model.published.offer(offer_id=7, expires_at=0))
-    assert offer.query.name == "coordinate-sign" and offer.query.mechanism == outside(dim=offer.query.dim, epsilon=1.0, clip=1.0)
+    assert offer.query.name == "coordinate-sign" and offer.query.mechanism == outside(
+        dim=offer.query.dim, epsilon=1.0, clip=1.0
+    )
     gradient = np.ones(len(offer.theta))
     unwilling = Device.create(tmp_path / "unwilling.db", 10.0)
-    assert unwilling.release(offer, gradient) == Refusal("this device does not accept coordinate-sign")
+    assert unwilling.release(offer, gradient) == Refusal(
+        "this device does not accept coordinate-sign"
+    )
     device = Device.create(tmp_path / "willing.db", 10.0, accepts=["coordinate-sign"])
     report = device.release(offer.encode(), gradient)
-    assert isinstance(report, bytes) and len(report) == 14 and device.balance.spent == offer.query.cost
+    assert (
+        isinstance(report, bytes) and len(report) == 14 and device.balance.spent == offer.query.cost
+    )
     basis = model.published.template.basis
     estimate = model.estimate(7, report[13:], basis)
     reported = np.linalg.lstsq(basis, estimate, rcond=None)[0]
@@ -63,7 +77,9 @@ def test_served_by_a_model_and_released_by_a_device_that_names_it(tmp_path, outs
 
 
 def test_audited_as_it_is_released(bits_of_a_seed):
-    row = audit_mechanism(make_mechanism("coordinate-sign", dim=2, epsilon=2.0, clip=1.0), "release", seed=0)
+    row = audit_mechanism(
+        make_mechanism("coordinate-sign", dim=2, epsilon=2.0, clip=1.0), "release", seed=0
+    )
     assert row.verdict == "pass" and row.lower_bound > 1.0  # the search finds the event by itself
 
 

@@ -41,12 +41,21 @@ def check(path: Path, limit: int, sent: list[tuple[int, bytes]]) -> int:
     """The promises. Returns how many reports were charged."""
     Device.open(path)  # whole, and its sum is right
     db = sqlite3.connect(path)
-    (most, spent), rows = db.execute("SELECT most, spent FROM budget").fetchone(), db.execute("SELECT * FROM reports").fetchall()
+    (most, spent), rows = (
+        db.execute("SELECT most, spent FROM budget").fetchone(),
+        db.execute("SELECT * FROM reports").fetchall(),
+    )
     db.close()
-    assert most == limit and spent == sum(cost for _, _, cost, _ in rows) <= limit, (most, spent, limit)
+    assert most == limit and spent == sum(cost for _, _, cost, _ in rows) <= limit, (
+        most,
+        spent,
+        limit,
+    )
     stored = {int.from_bytes(offer_id, "big"): report for offer_id, _, _, report in rows}
     for number, report in sent:
-        assert stored.get(number) == report, f"offer {number} was answered with what was not charged"
+        assert stored.get(number) == report, (
+            f"offer {number} was answered with what was not charged"
+        )
         Report.decode(report, make_offer(number, kind=1 if len(report) > 16 else 4))
     return len(stored)
 
@@ -58,7 +67,11 @@ def forked(work, *, kill_after: tuple[int, float] | None = None) -> list[tuple[i
     if child == 0:
         os.close(reader)
         try:
-            work(lambda number, report: os.write(writer, number.to_bytes(8, "big") + len(report).to_bytes(4, "big") + report))
+            work(
+                lambda number, report: os.write(
+                    writer, number.to_bytes(8, "big") + len(report).to_bytes(4, "big") + report
+                )
+            )
         except BaseException as error:
             os.write(2, f"{type(error).__name__}: {error}\n".encode())
             os._exit(3)
@@ -119,7 +132,11 @@ def lines(folder: Path) -> dict:
 
         sent = forked(work)
         everything += sent
-        again = forked(lambda send, number=number: send(number, Device.open(path).release(make_offer(number), -np.ones(DIM))))
+        again = forked(
+            lambda send, number=number: send(
+                number, Device.open(path).release(make_offer(number), -np.ones(DIM))
+            )
+        )
         assert not sent or again == sent, "a retry was answered differently"
         everything += again
         if sent:
@@ -161,11 +178,15 @@ def randomly(folder: Path, kills: int) -> dict:
             other = os.fork()
             if other == 0:
                 everything = forked(work, kill_after=moment())
-                (folder / "other.json").write_text(json.dumps([(n, r.hex()) for n, r in everything]))
+                (folder / "other.json").write_text(
+                    json.dumps([(n, r.hex()) for n, r in everything])
+                )
                 os._exit(0)
             everything += forked(work, kill_after=moment())
             assert os.waitpid(other, 0)[1] == 0
-            everything += [(n, bytes.fromhex(r)) for n, r in json.loads((folder / "other.json").read_text())]
+            everything += [
+                (n, bytes.fromhex(r)) for n, r in json.loads((folder / "other.json").read_text())
+            ]
             total["killed"] += 2
             check(path, limit, everything)
         answers: dict[int, set[bytes]] = {}
@@ -226,7 +247,9 @@ def readonly(_: Path) -> dict:
                     report = Device.open(path).release(make_offer(number), np.ones(DIM))
                 except pgc.PgcError as error:
                     report = Refusal(str(error))
-                assert isinstance(report, Refusal) and "nothing was released" in report.reason, report
+                assert isinstance(report, Refusal) and "nothing was released" in report.reason, (
+                    report
+                )
             send(0, b"refused")
 
         assert forked(work) == [(0, b"refused")]
@@ -238,5 +261,10 @@ def readonly(_: Path) -> dict:
 
 if __name__ == "__main__":
     what, where, *rest = sys.argv[1:]
-    done = {"lines": lines, "random": lambda f: randomly(f, int(rest[0])), "full": full, "readonly": readonly}[what](Path(where))
+    done = {
+        "lines": lines,
+        "random": lambda f: randomly(f, int(rest[0])),
+        "full": full,
+        "readonly": readonly,
+    }[what](Path(where))
     print(json.dumps(done))

@@ -16,20 +16,42 @@ RUNS: dict[str, dict[str, Any]] = {
     "paper, laplace": dict(preset="paper", mechanism="laplace"),
     "paper, prs": dict(preset="paper", mechanism="prs", epsilon=5.0, buffer_size=5),
     "paper, no privacy": dict(preset="paper", mechanism="none", epsilon=math.inf),
-    "closest reading": dict(preset="paper", mechanism="laplace-coordinatewise", reward="end", action="sampled", bootstrap="zero"),
-    "duchi, lifted, policy gradient, noisy boolean": dict(
-        mechanism="duchi", lift=True, estimator="policy-gradient", score_epsilon=0.25, local_episodes=2
+    "closest reading": dict(
+        preset="paper",
+        mechanism="laplace-coordinatewise",
+        reward="end",
+        action="sampled",
+        bootstrap="zero",
     ),
-    "privunit, the whole gradient": dict(mechanism="privunit", subspace="full", estimator="policy-gradient", local_episodes=2),
-    "privunitg, random subspace, adam": dict(mechanism="privunitg", subspace="random", optimizer="adam", local_episodes=2),
-    "piecewise, T = 2": dict(mechanism="piecewise", submissions_per_agent=2, epsilon=4.0, local_episodes=2),
+    "duchi, lifted, policy gradient, noisy boolean": dict(
+        mechanism="duchi",
+        lift=True,
+        estimator="policy-gradient",
+        score_epsilon=0.25,
+        local_episodes=2,
+    ),
+    "privunit, the whole gradient": dict(
+        mechanism="privunit", subspace="full", estimator="policy-gradient", local_episodes=2
+    ),
+    "privunitg, random subspace, adam": dict(
+        mechanism="privunitg", subspace="random", optimizer="adam", local_episodes=2
+    ),
+    "piecewise, T = 2": dict(
+        mechanism="piecewise", submissions_per_agent=2, epsilon=4.0, local_episodes=2
+    ),
     "prs-sign, trimmed": dict(mechanism="prs-sign", epsilon=5.0, trim=0.2, local_episodes=2),
     "acrobot": dict(world="acrobot", submissions=10, local_episodes=2),
     "mountain car": dict(world="mountain-car", submissions=10, local_episodes=2),
     "pendulum": dict(world="pendulum", submissions=10, local_episodes=2),
-    "on the host": dict(world="gymnasium:CartPole-v1", max_steps=200, threshold=195.0, local_episodes=4),
+    "on the host": dict(
+        world="gymnasium:CartPole-v1", max_steps=200, threshold=195.0, local_episodes=4
+    ),
     "on the host, policy gradient": dict(
-        world="gymnasium:Pendulum-v1", max_steps=50, estimator="policy-gradient", submissions=10, local_episodes=2
+        world="gymnasium:Pendulum-v1",
+        max_steps=50,
+        estimator="policy-gradient",
+        submissions=10,
+        local_episodes=2,
     ),
 }
 """By name: what differs from `COMMON`."""
@@ -46,4 +68,6 @@ def bits(run: pgc.Run) -> dict[str, str]:
     """Hashes of all scores, and of both policies."""
     policies = run.policies()
     arrays = {"scores": run.scores(), "theta": policies["theta"], "averaged": policies["averaged"]}
-    return {name: hashlib.sha256(array.tobytes()).hexdigest()[:16] for name, array in arrays.items()}
+    return {
+        name: hashlib.sha256(array.tobytes()).hexdigest()[:16] for name, array in arrays.items()
+    }

@@ -38,7 +38,11 @@ def record_bits() -> None:
         for number, name in enumerate(RUNS):
             found[name] = bits(train(name, Path(place) / str(number)))
             print(name, found[name])
-    made = {"version": __version__, "machine": {key: machine()[key] for key in EXACT}, "runs": found}
+    made = {
+        "version": __version__,
+        "machine": {key: machine()[key] for key in EXACT},
+        "runs": found,
+    }
     BITS.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -63,7 +67,9 @@ def record_ledger() -> None:
         assert isinstance(report, bytes)
         answered[kind] = {"offer": offer.encode().hex(), "report": report.hex()}
     device._ledger.close()
-    (FILES / "answered.json").write_text(json.dumps(answered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (FILES / "answered.json").write_text(
+        json.dumps(answered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
 
 
 def record_store() -> None:
@@ -75,7 +81,9 @@ def record_store() -> None:
             device = Device.create(Path(place) / "l.db", 100.0)
             for token in tokens:
                 offer = Offer.decode(keeper.encoded(keeper.offer(token, "home").result()))
-                keeper.report(token, "home", device.release(offer, np.ones(len(offer.theta)))).result()
+                keeper.report(
+                    token, "home", device.release(offer, np.ones(len(offer.theta)))
+                ).result()
             keeper.offer(last, "home").result()
         keeper.settle()
         np.save(FILES / "theta.npy", np.asarray(keeper.models["home"].state.theta))

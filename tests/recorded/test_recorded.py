@@ -27,7 +27,9 @@ RECORDED = json.loads(BITS.read_text(encoding="utf-8"))
 def test_the_same_seed_gives_the_same_bits(name, tmp_path):
     """On the type of machine that made the record; elsewhere last bits differ."""
     if any(RECORDED["machine"][key] != machine()[key] for key in EXACT):
-        pytest.skip(f"recorded on {RECORDED['machine']['cpu']} with jaxlib {RECORDED['machine']['jaxlib']}")
+        pytest.skip(
+            f"recorded on {RECORDED['machine']['cpu']} with jaxlib {RECORDED['machine']['jaxlib']}"
+        )
     assert bits(train(name, tmp_path / "run")) == RECORDED["runs"][name]
 
 

@@ -25,12 +25,20 @@ def test_fst_is_the_first_n_whose_next_m_scores_average_theta():
 
 def test_success_ratio():
     fsts = np.array([2, 4, INF, 4])
-    assert metrics.success_ratio(fsts, np.array([1, 2, 3, 4, 9])).tolist() == [0, 0.25, 0.25, 0.75, 0.75]
+    assert metrics.success_ratio(fsts, np.array([1, 2, 3, 4, 9])).tolist() == [
+        0,
+        0.25,
+        0.25,
+        0.75,
+        0.75,
+    ]
 
 
 def test_auc_is_the_mean_of_the_success_ratio():
     fsts, n = np.array([2, 4, INF, 4, 1]), 7
-    assert metrics.auc(fsts, n) == pytest.approx(metrics.success_ratio(fsts, np.arange(1, n + 1)).mean())
+    assert metrics.auc(fsts, n) == pytest.approx(
+        metrics.success_ratio(fsts, np.arange(1, n + 1)).mean()
+    )
     assert metrics.auc(np.array([1.0]), 7) == 1.0
     assert metrics.auc(np.array([INF]), 7) == 0.0
 
@@ -70,7 +78,11 @@ def test_sampled_curves_are_mu_n_however_the_scores_arrive(submissions, rng):
     for piece in np.array_split(rng.permutation(scores.size), 7):
         sampler.add(trial[piece], n[piece] + 1, scores[trial[piece], n[piece]])
     whole = np.array([metrics.average_scores(row) for row in scores])
-    assert sampler.n[0] == 1 and sampler.n[-1] == submissions - 9 and len(sampler.n) == min(50, submissions - 9)
+    assert (
+        sampler.n[0] == 1
+        and sampler.n[-1] == submissions - 9
+        and len(sampler.n) == min(50, submissions - 9)
+    )
     np.testing.assert_allclose(sampler.curve, whole[:, sampler.n - 1], rtol=1e-6)
 
 

@@ -10,13 +10,22 @@ from pgc.runs import metrics, sweep
 from pgc.runs.folder import Folder
 from pgc.runs.sweep import Cell
 
-EASY = dict(reward="end", action="sampled", bootstrap="zero", mechanism="none", epsilon=np.inf)  # succeeds by about 1,500
+EASY = dict(
+    reward="end", action="sampled", bootstrap="zero", mechanism="none", epsilon=np.inf
+)  # succeeds by about 1,500
 COMMON = dict(preset="paper", submissions=1800, trials=6, seed=4, eval_episodes=5)
 
 
 def cells(whole=2):
-    settings = {"fast": dict(clip=1.0), "slow": dict(clip=0.01), "other": dict(clip=1.0, control=True, submissions=900)}
-    return [Cell(name=name, config=configure(**{**COMMON, **EASY, **s}), whole=whole) for name, s in settings.items()]
+    settings = {
+        "fast": dict(clip=1.0),
+        "slow": dict(clip=0.01),
+        "other": dict(clip=1.0, control=True, submissions=900),
+    }
+    return [
+        Cell(name=name, config=configure(**{**COMMON, **EASY, **s}), whole=whole)
+        for name, s in settings.items()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +49,9 @@ def test_trials_beyond_the_whole_ones_stop_after_their_first_success_and_no_othe
     fast, slow = outcomes["fast"], outcomes["slow"]
     stopped = fast.received < 1800
     assert stopped.any() and not stopped[:2].any()
-    assert np.all(np.isfinite(fst := fast.fst[stopped])) and np.all(fast.received[stopped] >= fst + metrics.WINDOW - 1)
+    assert np.all(np.isfinite(fst := fast.fst[stopped])) and np.all(
+        fast.received[stopped] >= fst + metrics.WINDOW - 1
+    )
     assert np.all(slow.received == 1800) and np.isinf(slow.fst).all()
     assert outcomes["other"].received.tolist() == [900] * 6
 
@@ -67,5 +78,9 @@ def test_a_folder_of_another_experiment_is_refused(tmp_path):
 
 def test_progress_reaches_all_there_is(tmp_path):
     seen = []
-    sweep.run(cells()[2:], Folder(tmp_path), progress=lambda done, total, words: seen.append((done, total, words)))
+    sweep.run(
+        cells()[2:],
+        Folder(tmp_path),
+        progress=lambda done, total, words: seen.append((done, total, words)),
+    )
     assert seen[-1][0] == seen[-1][1] > 0 and "6 of 6 trials done" in seen[-1][2]

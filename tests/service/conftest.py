@@ -20,14 +20,18 @@ def new_database():
     place.chmod(0o755)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pgserver = pytest.importorskip("pgserver", reason="pgserver has wheels for Python 3.11 and 3.12")
+        pgserver = pytest.importorskip(
+            "pgserver", reason="pgserver has wheels for Python 3.11 and 3.12"
+        )
         server = pgserver.get_server(place / "data")
     address = server.get_uri()
     names = (f"test{n}" for n in itertools.count())
 
     def make() -> str:
         name = next(names)
-        engine = sql.create_engine(address.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
+        engine = sql.create_engine(
+            address.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
+        )
         with engine.connect() as db:
             db.exec_driver_sql(f"CREATE DATABASE {name}")
         engine.dispose()

@@ -19,7 +19,9 @@ def answer(token, offer_id, payload=b"x", model="m", version=0):
 def test_one_token_one_report():
     desk = Desk(NOW, {b"t": 1}, [], [])
     first = desk.decide(ask(b"t", 1))
-    assert first.offer_id == 1 and desk.decide(ask(b"t", 2)) == first  # the same until it is answered
+    assert (
+        first.offer_id == 1 and desk.decide(ask(b"t", 2)) == first
+    )  # the same until it is answered
     assert desk.decide(ask(b"other", 3)) is Verdict.UNKNOWN_TOKEN
     assert desk.decide(answer(b"t", 1)) is Verdict.ACCEPTED
     assert desk.decide(answer(b"t", 1)) is Verdict.DUPLICATE
@@ -37,7 +39,12 @@ def test_no_more_open_offers_than_reports_are_left():
 
 def test_whose_offer_it_is():
     held = Issued(7, 3, NOW + 5, "m", b"t")
-    for wrong in (answer(b"u", 7, version=3), answer(b"t", 7, version=2), answer(b"t", 7, version=3, model="n"), answer(b"t", 8)):
+    for wrong in (
+        answer(b"u", 7, version=3),
+        answer(b"t", 7, version=2),
+        answer(b"t", 7, version=3, model="n"),
+        answer(b"t", 8),
+    ):
         assert Desk(NOW, {b"t": 1, b"u": 1}, [held], []).decide(wrong) is Verdict.UNKNOWN_OFFER
     assert Desk(NOW, {b"t": 1}, [held], []).decide(answer(b"t", 7, version=3)) is Verdict.ACCEPTED
 
@@ -57,7 +64,12 @@ def test_any_order_of_requests_counts_each_report_once():
         start, opened, answered, numbers = dict(left), {}, {}, iter(range(1, 10_000))
         accepted = Counter()
         for _ in range(10):
-            desk = Desk(NOW, dict(left), list(opened.values()), [a._replace(token=b"") for a in answered.values()])
+            desk = Desk(
+                NOW,
+                dict(left),
+                list(opened.values()),
+                [a._replace(token=b"") for a in answered.values()],
+            )
             for _ in range(chance.randint(1, 8)):
                 token = bytes([chance.randrange(4)])
                 if chance.random() < 0.5:
@@ -68,14 +80,21 @@ def test_any_order_of_requests_counts_each_report_once():
                         opened.setdefault(got.offer_id, got)
                     continue
                 some = chance.choice([*opened.values(), *answered.values(), answer(token, 99_999)])
-                request = Answer(token, some.model, some.offer_id, some.version, bytes([chance.randrange(2)]))
+                request = Answer(
+                    token, some.model, some.offer_id, some.version, bytes([chance.randrange(2)])
+                )
                 verdict = desk.decide(request)
                 if verdict is Verdict.ACCEPTED:
-                    assert opened.pop(request.offer_id).token == token and request.offer_id not in answered
+                    assert (
+                        opened.pop(request.offer_id).token == token
+                        and request.offer_id not in answered
+                    )
                     answered[request.offer_id] = request
                     accepted[token] += 1
                 elif verdict in (Verdict.DUPLICATE, Verdict.CONFLICT):
-                    assert (answered[request.offer_id].payload == request.payload) == (verdict is Verdict.DUPLICATE)
+                    assert (answered[request.offer_id].payload == request.payload) == (
+                        verdict is Verdict.DUPLICATE
+                    )
             for token, n in desk.spent.items():
                 left[token] -= n
         for token, n in start.items():

@@ -47,7 +47,9 @@ def test_a_token_is_good_for_exactly_its_reports(made, tmp_path, rng):
     assert fetch(keeper, token) is Verdict.USED_UP
     keeper.settle()
     before = keeper.models["home"].received
-    assert keeper.report(token, "home", report).result() is Verdict.DUPLICATE  # acknowledged again, counted once
+    assert (
+        keeper.report(token, "home", report).result() is Verdict.DUPLICATE
+    )  # acknowledged again, counted once
     keeper.settle()
     assert keeper.models["home"].received == before
 
@@ -68,7 +70,10 @@ def test_refusals(made, tmp_path, rng):
     report = device.release(offer, rng.standard_normal(len(offer.theta)))
     assert keeper.report("nonsense", "home", report).result() is Verdict.UNKNOWN_TOKEN
     assert keeper.report(other, "home", report).result() is Verdict.UNKNOWN_OFFER  # another's offer
-    assert keeper.report(token, "home", report[:1] + bytes(8) + report[9:]).result() is Verdict.UNKNOWN_OFFER
+    assert (
+        keeper.report(token, "home", report[:1] + bytes(8) + report[9:]).result()
+        is Verdict.UNKNOWN_OFFER
+    )
     with pytest.raises(Malformed, match="report: "):
         keeper.report(token, "home", report + b"\0")
     with pytest.raises(Malformed, match="no model"):
@@ -76,14 +81,19 @@ def test_refusals(made, tmp_path, rng):
     assert keeper.report(token, "home", report).result() is Verdict.ACCEPTED
     changed = report[:-1] + bytes([report[-1] ^ 1])
     assert keeper.report(token, "home", changed).result() is Verdict.CONFLICT
-    assert keeper.revoke_token(token) and keeper.report(token, "home", report).result() is Verdict.UNKNOWN_TOKEN
+    assert (
+        keeper.revoke_token(token)
+        and keeper.report(token, "home", report).result() is Verdict.UNKNOWN_TOKEN
+    )
 
 
 def test_a_late_report_is_refused(made, tmp_path, rng):
     keeper = made
     [token] = keeper.issue_tokens(1, submissions=1)
     offer = fetch(keeper, token)
-    report = Device.create(tmp_path / "l.db", 10.0).release(offer, rng.standard_normal(len(offer.theta)))
+    report = Device.create(tmp_path / "l.db", 10.0).release(
+        offer, rng.standard_normal(len(offer.theta))
+    )
     clock, keeper.clock = keeper.clock, lambda: offer.expires_at + 1
     try:
         assert keeper.report(token, "home", report).result() is Verdict.LATE
@@ -109,11 +119,18 @@ def test_what_is_kept_is_the_replay_of_what_was_accepted(made, tmp_path, rng):
     keeper.settle()
     assert keeper.models["home"].received >= 40
     made = replay(keeper.database, "home")
-    assert made.differs is None and made.compared == made.versions > 12 and made.reports == keeper.accepted("home")[0]
+    assert (
+        made.differs is None
+        and made.compared == made.versions > 12
+        and made.reports == keeper.accepted("home")[0]
+    )
     assert same(made.state, keeper.models["home"].state)
     again = Keeper(keeper.url)
     try:
-        assert not again.leads and again.models["home"].published.version == keeper.models["home"].version
+        assert (
+            not again.leads
+            and again.models["home"].published.version == keeper.models["home"].version
+        )
     finally:
         again.close()
 
@@ -121,18 +138,28 @@ def test_what_is_kept_is_the_replay_of_what_was_accepted(made, tmp_path, rng):
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_another_process_goes_on_where_this_one_died(kind, request, tmp_path, rng):
     """To the bit, the buffer included; and while the first lives, the second only follows."""
-    url = sqlite_url(tmp_path / "store.db") if kind == "sqlite" else request.getfixturevalue("new_database")()
+    url = (
+        sqlite_url(tmp_path / "store.db")
+        if kind == "sqlite"
+        else request.getfixturevalue("new_database")()
+    )
     first = Keeper(url)
     first.create("home", CONFIG)
     second = Keeper(url)
     try:
         device = Device.create(tmp_path / "l.db", 100.0)
-        for keeper, token in zip((first, second) * 4, first.issue_tokens(8, submissions=1), strict=True):
-            assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED  # either takes reports, one makes versions
+        for keeper, token in zip(
+            (first, second) * 4, first.issue_tokens(8, submissions=1), strict=True
+        ):
+            assert (
+                cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
+            )  # either takes reports, one makes versions
         first.settle()
         second.settle()
         assert first.leads and not second.leads
-        assert second.models["home"].published.version == first.models["home"].published.version == 2
+        assert (
+            second.models["home"].published.version == first.models["home"].published.version == 2
+        )
         state = first.models["home"].state
         first.close()
         second.settle()
@@ -140,7 +167,9 @@ def test_another_process_goes_on_where_this_one_died(kind, request, tmp_path, rn
         for token in second.issue_tokens(1, submissions=1):
             assert cycle(second, token, device, rng)[2] is Verdict.ACCEPTED
         second.settle()
-        assert second.models["home"].version == 3 and replay(second.database, "home").differs is None
+        assert (
+            second.models["home"].version == 3 and replay(second.database, "home").differs is None
+        )
     finally:
         second.close()
 
@@ -152,18 +181,24 @@ def test_nothing_links_a_report_to_its_token(made, tmp_path, rng):
     fetched = fetch(keeper, token)
     hashed = store.hash_token(token)
     with keeper.database.reading() as db:
-        assert [o.token for o in db.execute(store.offers.select()) if o.offer_id == fetched.offer_id.to_bytes(8, "big")] == [
-            hashed
-        ]
+        assert [
+            o.token
+            for o in db.execute(store.offers.select())
+            if o.offer_id == fetched.offer_id.to_bytes(8, "big")
+        ] == [hashed]
     offer, _, _ = cycle(keeper, token, Device.create(tmp_path / "l.db", 10.0), rng)
     assert offer.offer_id == fetched.offer_id
     with keeper.database.reading() as db:
-        assert db.execute(store.offers.select().where(store.offers.c.token == hashed)).first() is None
+        assert (
+            db.execute(store.offers.select().where(store.offers.c.token == hashed)).first() is None
+        )
         if keeper.database.path is None:
             return
         db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     kept = keeper.database.path.read_bytes()
-    assert kept.count(hashed) <= 2 and token.encode() not in kept  # in the table of tokens and its index
+    assert (
+        kept.count(hashed) <= 2 and token.encode() not in kept
+    )  # in the table of tokens and its index
 
 
 def test_rolling_back(made, tmp_path, rng):
@@ -178,7 +213,9 @@ def test_rolling_back(made, tmp_path, rng):
         old = model.unpack(store.load_version(db, "home", before - 1).state)
     assert keeper.roll_back("home", before - 1) == before + 1
     keeper.settle()
-    assert (model.version, model.received) == (before + 1, received) and int(model.state.buffer_count) == 0
+    assert (model.version, model.received) == (before + 1, received) and int(
+        model.state.buffer_count
+    ) == 0
     np.testing.assert_array_equal(model.state.theta, old.theta)
     assert keeper.versions("home", 2)[0][0] == before + 1
     for token in keeper.issue_tokens(4, submissions=1):
@@ -206,13 +243,17 @@ def test_rolling_back_drops_what_was_not_applied_yet(tmp_path, rng, monkeypatch)
             with keeper.database.writing() as db:
                 old, newest, accepted = store.roll_back(db, "home", 0)
                 model = keeper.models["home"]
-                state = model.restored(model.unpack(old.state), model.unpack(newest.state), accepted)
+                state = model.restored(
+                    model.unpack(old.state), model.unpack(newest.state), accepted
+                )
                 store.keep_versions(db, "home", 1, [store.Kept(2, accepted, model.pack(state), 0)])
         for token in keeper.issue_tokens(3, submissions=1):
             cycle(keeper, token, device, rng)
         keeper.settle()
         made = replay(keeper.database, "home")
-        assert (made.differs, made.versions, made.compared) == (None, 4, 4) and same(made.state, keeper.models["home"].state)
+        assert (made.differs, made.versions, made.compared) == (None, 4, 4) and same(
+            made.state, keeper.models["home"].state
+        )
     finally:
         keeper.close()
 
@@ -227,11 +268,17 @@ def test_an_updater_whose_session_ends_takes_a_new_one(new_database, tmp_path, r
             assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
             end_session(keeper)
         keeper.settle()
-        assert keeper.leads and keeper.models["home"].version == 10 and replay(keeper.database, "home").differs is None
+        assert (
+            keeper.leads
+            and keeper.models["home"].version == 10
+            and replay(keeper.database, "home").differs is None
+        )
     finally:
         keeper.close()
 
 
 def end_session(keeper):
     with keeper.database.reading() as db:
-        db.exec_driver_sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1")
+        db.exec_driver_sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1"
+        )

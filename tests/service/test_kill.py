@@ -47,7 +47,11 @@ with ServiceClient(url, token, ca=ca, patience=3600) as client, open(log, "a") a
 @pytest.mark.parametrize("kind", ["sqlite", *more("postgresql")])
 def test_servers_and_devices_are_killed(kind, request, tmp_path):
     folder = tmp_path / "service"
-    url = sqlite_url(folder / "store.db") if kind == "sqlite" else request.getfixturevalue("new_database")()
+    url = (
+        sqlite_url(folder / "store.db")
+        if kind == "sqlite"
+        else request.getfixturevalue("new_database")()
+    )
     ports = [free_port() for _ in range(1 if kind == "sqlite" else 2)]
     servers = [start(folder, port, url, *EPSILON) for port in ports]
     database = Store(url)
@@ -56,11 +60,23 @@ def test_servers_and_devices_are_killed(kind, request, tmp_path):
         Device.create(tmp_path / f"{n}.db", REPORTS / 100)
 
     def device(n):
-        command = [sys.executable, "-c", DEVICE, tmp_path / f"{n}.db", f"https://127.0.0.1:{ports[n % len(ports)]}"]
-        return subprocess.Popen([*map(str, command), str(folder / "ca.pem"), tokens[n], str(tmp_path / f"{n}.log")])
+        command = [
+            sys.executable,
+            "-c",
+            DEVICE,
+            tmp_path / f"{n}.db",
+            f"https://127.0.0.1:{ports[n % len(ports)]}",
+        ]
+        return subprocess.Popen(
+            [*map(str, command), str(folder / "ca.pem"), tokens[n], str(tmp_path / f"{n}.log")]
+        )
 
     def acknowledged_so_far():
-        return sum((tmp_path / f"{n}.log").read_bytes().count(b"\n") for n in range(DEVICES) if (tmp_path / f"{n}.log").exists())
+        return sum(
+            (tmp_path / f"{n}.log").read_bytes().count(b"\n")
+            for n in range(DEVICES)
+            if (tmp_path / f"{n}.log").exists()
+        )
 
     def all_live():
         assert all(process.poll() is None for process in [*servers, *devices])
@@ -71,11 +87,19 @@ def test_servers_and_devices_are_killed(kind, request, tmp_path):
     try:
         for among, many in [*victims, (None, 0)]:  # at the end all of them live and work
             enough = acknowledged_so_far() + random.randint(1, 20)
-            wait_for(lambda enough=enough: acknowledged_so_far() >= enough, "reports that are acknowledged", all_live)
+            wait_for(
+                lambda enough=enough: acknowledged_so_far() >= enough,
+                "reports that are acknowledged",
+                all_live,
+            )
             if among is not None:
                 which = random.randrange(many)
                 kill(among[which])
-                among[which] = start(folder, ports[which], url, *EPSILON) if among is servers else device(which)
+                among[which] = (
+                    start(folder, ports[which], url, *EPSILON)
+                    if among is servers
+                    else device(which)
+                )
     finally:
         for process in [*devices, *servers]:
             kill(process)
@@ -83,7 +107,10 @@ def test_servers_and_devices_are_killed(kind, request, tmp_path):
     for n in range(DEVICES):
         for line in (tmp_path / f"{n}.log").read_text().splitlines():
             verdict, offer_id, report = line.split()
-            assert verdict in ("accepted", "duplicate") and acknowledged.setdefault(int(offer_id), report) == report
+            assert (
+                verdict in ("accepted", "duplicate")
+                and acknowledged.setdefault(int(offer_id), report) == report
+            )
     with database.reading() as db:
         kept = store.reports_after(db, "default", 0)
         left = db.execute(sql.select(sql.func.sum(store.tokens.c.left))).scalar_one()
@@ -99,7 +126,11 @@ def test_servers_and_devices_are_killed(kind, request, tmp_path):
     try:
         recovered.settle()
         made = replay(database, "default")
-        assert made.differs is None and made.reports == len(kept) and same(made.state, recovered.models["default"].state)
+        assert (
+            made.differs is None
+            and made.reports == len(kept)
+            and same(made.state, recovered.models["default"].state)
+        )
         assert made.compared == made.versions == len(kept) // 10 + 1
     finally:
         recovered.close()
@@ -119,7 +150,9 @@ def test_the_updater_dies_and_another_takes_over(new_database, tmp_path):
         def report_to(which, reports):
             from pgc.service.client import ServiceClient
 
-            with ServiceClient(f"https://127.0.0.1:{ports[which]}", token, ca=str(folder / "ca.pem"), patience=3600) as client:
+            with ServiceClient(
+                f"https://127.0.0.1:{ports[which]}", token, ca=str(folder / "ca.pem"), patience=3600
+            ) as client:
                 for _ in range(reports):
                     offer = client.offer()
                     vector = np.ones(len(Offer.decode(offer).theta))
@@ -129,7 +162,11 @@ def test_the_updater_dies_and_another_takes_over(new_database, tmp_path):
             with database.reading() as db:
                 return store.newest_version(db, "default")
 
-        leads = 0 if httpx.get(f"https://127.0.0.1:{ports[0]}/v1/status", verify=False).json()["updates"] else 1
+        leads = (
+            0
+            if httpx.get(f"https://127.0.0.1:{ports[0]}/v1/status", verify=False).json()["updates"]
+            else 1
+        )
         report_to(1 - leads, 20)  # to the one that follows: the other makes the versions
         wait_for(lambda: versions() == 2, "two versions")
         kill(servers[leads])

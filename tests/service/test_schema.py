@@ -32,7 +32,11 @@ def old_store(address):
     url = address.replace("postgresql://", "postgresql+psycopg://")
     postgresql = url != address
     words = {"blob": "BYTEA" if postgresql else "BLOB"}
-    words |= {"some": r"'\x01'", "other": r"'\x02'"} if postgresql else {"some": "X'01'", "other": "X'02'"}
+    words |= (
+        {"some": r"'\x01'", "other": r"'\x02'"}
+        if postgresql
+        else {"some": "X'01'", "other": "X'02'"}
+    )
     engine = sql.create_engine(url)
     with engine.begin() as db:
         for statement in VERSION_1:
@@ -45,7 +49,10 @@ def described(database):
     found = sql.inspect(database.engine)
     return {
         table: (
-            sorted((c["name"], str(c["type"]).split("(")[0], c["nullable"]) for c in found.get_columns(table)),
+            sorted(
+                (c["name"], str(c["type"]).split("(")[0], c["nullable"])
+                for c in found.get_columns(table)
+            ),
             sorted(tuple(i["column_names"]) for i in found.get_indexes(table)),
             found.get_pk_constraint(table)["constrained_columns"],
         )
@@ -56,13 +63,17 @@ def described(database):
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_an_old_store_is_migrated(kind, request, tmp_path):
     make = (lambda name: f"sqlite:///{tmp_path}/{name}.db") if kind == "sqlite" else None
-    addresses = [make(n) if make else request.getfixturevalue("new_database")() for n in ("old", "new")]
+    addresses = [
+        make(n) if make else request.getfixturevalue("new_database")() for n in ("old", "new")
+    ]
     old_store(addresses[0])
     migrated, fresh = Store(addresses[0]), Store(addresses[1])
     assert described(migrated) == described(fresh)
     with migrated.reading() as db:
         assert db.execute(sql.select(schema.schema.c.version)).scalar_one() == schema.SCHEMA_VERSION
-        assert [row.offer_id for row in db.execute(store.offers.select())] == [b"\x01"]  # the answered one is gone
+        assert [row.offer_id for row in db.execute(store.offers.select())] == [
+            b"\x01"
+        ]  # the answered one is gone
         assert [r.payload for r in store.reports_after(db, "home", 0)] == [b"\x01"]
         assert store.load_version(db, "home").restored is None
     migrated.close()
@@ -109,7 +120,9 @@ def test_sweeping_keeps_what_is_needed(tmp_path):
         store.issue_tokens(db, [b"t", b"u"], 5)
         fresh = [store.Issued(9, 123, 500, "m", b"t"), store.Issued(10, 124, 500, "m", b"u")]
         store.admit(db, [store.Ask(offer) for offer in fresh], 100)
-        assert store.admit(db, [store.Answer(b"u", "m", 10, 124, b"x")], 100) == [store.Verdict.ACCEPTED]
+        assert store.admit(db, [store.Answer(b"u", "m", 10, 124, b"x")], 100) == [
+            store.Verdict.ACCEPTED
+        ]
         store.sweep(db, 200)
         listed = {row.version for row in store.list_versions(db, "m", None)}
         assert listed == {0, 77, 123, 124, 1000, 2000, *range(2001, 3001)}
@@ -130,7 +143,9 @@ def test_postgresql_does_not_remember_which_token_sent_which_report(new_database
         with database.writing() as db:
             store.admit(db, [store.Ask(store.Issued(n, 0, 500, "m", token))], 100)
         with database.writing() as db:
-            assert store.admit(db, [store.Answer(token, "m", n, 0, b"x")], 100) == [store.Verdict.ACCEPTED]
+            assert store.admit(db, [store.Answer(token, "m", n, 0, b"x")], 100) == [
+                store.Verdict.ACCEPTED
+            ]
     with database.writing() as db:
         assert len(db.execute(linked).all()) == 2
         store.sweep(db, 200)

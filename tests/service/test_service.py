@@ -89,7 +89,9 @@ def test_every_refusal_has_its_status(service, tmp_path, rng):
     with ServiceClient(url, token, ca=ca) as client:
         http = client._http
         offer = client.offer()
-        report = Device.create(tmp_path / "l.db", 5.0).release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
+        report = Device.create(tmp_path / "l.db", 5.0).release(
+            offer, rng.standard_normal(len(Offer.decode(offer).theta))
+        )
         path, mine = "/v1/models/default/reports", http.headers["authorization"]
         for status, where, body, authorization in (
             (401, path, report, "Bearer nonsense"),
@@ -106,7 +108,11 @@ def test_every_refusal_has_its_status(service, tmp_path, rng):
             (200, path, report, mine),
             (409, path, report[:-1] + bytes([report[-1] ^ 1]), mine),
         ):
-            answer = http.get(where) if body is None else http.post(where, content=body, headers={"authorization": authorization})
+            answer = (
+                http.get(where)
+                if body is None
+                else http.post(where, content=body, headers={"authorization": authorization})
+            )
             assert answer.status_code == status, (status, answer.status_code, answer.text)
             assert answer.json()["detail"]
     assert httpx.get(f"{url}/health", verify=False).json() == {"status": "ok"}
@@ -115,9 +121,17 @@ def test_every_refusal_has_its_status(service, tmp_path, rng):
 
 def test_a_service_that_is_not_trusted_is_not_talked_to(service):
     _, url, _ = service
-    with ServiceClient(url, "token") as client, pytest.raises(PgcError, match="certificate is not signed"):
+    with (
+        ServiceClient(url, "token") as client,
+        pytest.raises(PgcError, match="certificate is not signed"),
+    ):
         client.offer()
-    for elsewhere in ("http://example.org", "http://127.0.0.1.example.org", "http://localhost.example.org:80", "ftp://x"):
+    for elsewhere in (
+        "http://example.org",
+        "http://127.0.0.1.example.org",
+        "http://localhost.example.org:80",
+        "ftp://x",
+    ):
         with pytest.raises(PgcError, match="is not https"):
             ServiceClient(elsewhere, "token")
 
@@ -133,16 +147,32 @@ def test_a_service_that_is_away_is_waited_for_and_given_up(monkeypatch):
     monkeypatch.setattr("pgc.service.client.random.uniform", uniform)
     monkeypatch.setattr("pgc.service.client.LONGEST_PAUSE", 10_000.0)
     with (
-        ServiceClient(f"http://127.0.0.1:{free_port()}", "token", patience=1000, sleep=slept.append) as client,
+        ServiceClient(
+            f"http://127.0.0.1:{free_port()}", "token", patience=1000, sleep=slept.append
+        ) as client,
         pytest.raises(PgcError, match=r"gave up on .* after 1000 s: .*refused"),
     ):
         client.offer()
-    assert slept == [0.2 * 2**n for n in range(13)][: len(slept)] and len(slept) >= 12 and set(between) == {(0.5, 1.5)}
+    assert (
+        slept == [0.2 * 2**n for n in range(13)][: len(slept)]
+        and len(slept) >= 12
+        and set(between) == {(0.5, 1.5)}
+    )
 
 
 def start(folder, port, url=None, *more):
     """`pgc serve`, in a process of its own."""
-    command = [sys.executable, "-m", "pgc.cli", "serve", str(folder), "--port", str(port), "--dev-tls", *more]
+    command = [
+        sys.executable,
+        "-m",
+        "pgc.cli",
+        "serve",
+        str(folder),
+        "--port",
+        str(port),
+        "--dev-tls",
+        *more,
+    ]
     log = folder.parent / f"log{port}"
     with log.open("a") as out:
         environment = os.environ | ({} if url is None else {"PGC_STORE": url})
@@ -169,19 +199,34 @@ def test_serve_tokens_join(tmp_path, capsys):
         os.kill(server.pid, signal.SIGKILL)
         server.wait()
         server = start(folder, port)
-        join = ["join", f"https://127.0.0.1:{port}", "--limit", "1", "--ca", str(folder / "ca.pem"), "--json"]
+        join = [
+            "join",
+            f"https://127.0.0.1:{port}",
+            "--limit",
+            "1",
+            "--ca",
+            str(folder / "ca.pem"),
+            "--json",
+        ]
         for n, token in enumerate(tokens):
             ledger = ["--ledger", str(tmp_path / f"{n}.db")]
-            assert main([*join, *ledger, "--token", token]) == 2  # no ledger, and none was asked for
+            assert (
+                main([*join, *ledger, "--token", token]) == 2
+            )  # no ledger, and none was asked for
             assert "there is no ledger" in capsys.readouterr().err
-            for accepted in (1, 0):  # the same command again: the ledger is there, and the token used up
+            for accepted in (
+                1,
+                0,
+            ):  # the same command again: the ledger is there, and the token used up
                 assert main([*join, *ledger, "--token", token, "--new-ledger"]) == 0
                 assert json.loads(capsys.readouterr().out) == {
                     "accepted": accepted, "epsilon_left": 0.0,
                     "ended": [{"devices": 1, "why": "this token's reports are used up"}],
                 }  # fmt: skip
         card = httpx.get(f"https://127.0.0.1:{port}/v1/models/default", verify=False).json()
-        assert card["received"] == 2 and card["mechanism"] == "index" and card["world"] == "cartpole"
+        assert (
+            card["received"] == 2 and card["mechanism"] == "index" and card["world"] == "cartpole"
+        )
         assert main(["tokens", "revoke", str(folder), "--token", tokens[0]]) == 0
         capsys.readouterr()
         for wrong, reason in (
@@ -198,7 +243,10 @@ def test_serve_tokens_join(tmp_path, capsys):
         assert main(["tokens", "count", str(folder)]) == 0
         assert capsys.readouterr().out == "0 usable, for 0 reports; 1 used up; 1 revoked\n"
         assert main(["replay", str(folder)]) == 0
-        assert "2 reports make 1 versions; 1 of them are kept, and are the same to the bit" in capsys.readouterr().out
+        assert (
+            "2 reports make 1 versions; 1 of them are kept, and are the same to the bit"
+            in capsys.readouterr().out
+        )
     finally:
         server.kill()
         server.wait()
@@ -207,7 +255,9 @@ def test_serve_tokens_join(tmp_path, capsys):
 def test_several_devices_at_once(service, tmp_path, capsys):
     """Each with its own ledger and token; one of them is not admitted, and the others do not mind."""
     keeper, url, ca = service
-    (tmp_path / "tokens").write_text("\n".join([*keeper.issue_tokens(5, submissions=2), "nonsense"]))
+    (tmp_path / "tokens").write_text(
+        "\n".join([*keeper.issue_tokens(5, submissions=2), "nonsense"])
+    )
     join = [
         "join",
         url,
@@ -274,7 +324,9 @@ def test_back_pressure(service):
         keeper.models["default"].aggregator = aggregator
 
     aggregator = keeper.models["default"].aggregator
-    keeper.models["default"].aggregator = dataclasses.replace(aggregator, buffer_size=-(10**9))  # so that all is too much
+    keeper.models["default"].aggregator = dataclasses.replace(
+        aggregator, buffer_size=-(10**9)
+    )  # so that all is too much
     with ServiceClient(url, token, ca=ca, sleep=sleep) as client:
         assert len(client.offer()) > 100
     assert len(slept) == 1 and slept[0] >= 0.5
@@ -289,8 +341,16 @@ def test_a_store_that_cannot_be_written(service, monkeypatch):
         raise sqlalchemy.exc.OperationalError("disk", {}, Exception("full"))
 
     monkeypatch.setattr("pgc.service.writer.admit", broken)
-    answer = httpx.post(f"{url}/v1/models/default/offers", headers={"authorization": f"Bearer {token}"}, verify=False)
-    assert answer.status_code == 503 and answer.headers["retry-after"] == "1" and "send the same again" in answer.text
+    answer = httpx.post(
+        f"{url}/v1/models/default/offers",
+        headers={"authorization": f"Bearer {token}"},
+        verify=False,
+    )
+    assert (
+        answer.status_code == 503
+        and answer.headers["retry-after"] == "1"
+        and "send the same again" in answer.text
+    )
     with ServiceClient(url, token, ca=ca, sleep=lambda _: monkeypatch.undo()) as client:
         assert len(client.offer()) > 100
 
@@ -300,7 +360,10 @@ def test_the_examples(service, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend("examples")
     embed = importlib.import_module("embed_device")
     [token] = keeper.issue_tokens(1, submissions=1)
-    assert embed.main(url, token, str(tmp_path / "l.db"), ca) == "1 report(s) accepted; this token's reports are used up"
+    assert (
+        embed.main(url, token, str(tmp_path / "l.db"), ca)
+        == "1 report(s) accepted; this token's reports are used up"
+    )
 
 
 @pytest.mark.extra
@@ -318,12 +381,23 @@ def test_a_pytorch_policy_of_ones_own_learns(tmp_path, monkeypatch):
         before = torch_policy.mean_score(policy, np.load("theta.npy"))
         for n, token in enumerate(tokens):
             Device.create(tmp_path / f"{n}.db", 8.0)
-            torch_policy.answer(f"https://127.0.0.1:{port}", token, tmp_path / f"{n}.db", policy, str(folder / "ca.pem"))
+            torch_policy.answer(
+                f"https://127.0.0.1:{port}",
+                token,
+                tmp_path / f"{n}.db",
+                policy,
+                str(folder / "ca.pem"),
+            )
         theta = replay(database, "default").state.theta
         after = torch_policy.mean_score(policy, np.array(theta))
         assert before < 30 and after > 60, (before, after)
         card = httpx.get(f"https://127.0.0.1:{port}/v1/models/default", verify=False).json()
-        assert (card["received"], card["numbers"], card["world"], card["recipe"]) == (200, 10, None, None)
+        assert (card["received"], card["numbers"], card["world"], card["recipe"]) == (
+            200,
+            10,
+            None,
+            None,
+        )
         database.close()
     finally:
         server.kill()
@@ -336,17 +410,29 @@ def test_mistakes_are_one_line(tmp_path, capsys):
     keeper = Keeper(sqlite_url(tmp_path / "store.db"))
     keeper.create("default", CONFIG)
     keeper.close()
-    one, other = make_dev_certificates(tmp_path / "1", "localhost"), make_dev_certificates(tmp_path / "2", "localhost")
+    one, other = (
+        make_dev_certificates(tmp_path / "1", "localhost"),
+        make_dev_certificates(tmp_path / "2", "localhost"),
+    )
     busy = socket.create_server(("127.0.0.1", 0))
     taken = str(busy.getsockname()[1])
     for arguments, reason in (
         ([str(tmp_path), "--epsilon", "2"], "has --epsilon 1.0, for life"),
         ([str(tmp_path), "--model", "other"], "there is no model 'other'"),
         ([str(tmp_path), "--port", taken], f"cannot listen at 127.0.0.1:{taken}"),
-        ([str(tmp_path), "--port", str(free_port()), "--operator-port", taken], f"cannot listen at 127.0.0.1:{taken}"),
+        (
+            [str(tmp_path), "--port", str(free_port()), "--operator-port", taken],
+            f"cannot listen at 127.0.0.1:{taken}",
+        ),
         ([str(tmp_path), "--port", "90000"], "between 1 and 65535"),
-        (["--certificate", str(one.certificate), "--key", str(other.key)], "no certificate with its key (KEY_VALUES_MISMATCH)"),
-        (["--certificate", str(one.certificate), "--key", str(one.key), "--dev-tls"], "--dev-tls makes a certificate"),
+        (
+            ["--certificate", str(one.certificate), "--key", str(other.key)],
+            "no certificate with its key (KEY_VALUES_MISMATCH)",
+        ),
+        (
+            ["--certificate", str(one.certificate), "--key", str(one.key), "--dev-tls"],
+            "--dev-tls makes a certificate",
+        ),
     ):
         assert main(["serve", *arguments]) == 2, arguments
         assert reason in capsys.readouterr().err, arguments
@@ -357,11 +443,26 @@ def test_mistakes_are_one_line(tmp_path, capsys):
         (["serve", str(tmp_path / "a"), "--certificate", "x", "--key", "x"], "cannot read x"),
         (["serve", str(tmp_path / "a"), "--store", "mysql://x/y"], "a store is sqlite"),
         (
-            ["join", "http://localhost", "--tokens", str(tmp_path / "t"), "--ledger", str(tmp_path / "t"), "--limit", "1"],
+            [
+                "join",
+                "http://localhost",
+                "--tokens",
+                str(tmp_path / "t"),
+                "--ledger",
+                str(tmp_path / "t"),
+                "--limit",
+                "1",
+            ],
             "no folder",
         ),
-        (["serve", str(tmp_path / "a"), "--store", "postgresql://x@127.0.0.1:1/y"], "cannot be opened"),
-        (["serve", str(tmp_path / "a"), "--theta", str(tmp_path / "theta.npy")], "as numpy.save wrote it"),
+        (
+            ["serve", str(tmp_path / "a"), "--store", "postgresql://x@127.0.0.1:1/y"],
+            "cannot be opened",
+        ),
+        (
+            ["serve", str(tmp_path / "a"), "--theta", str(tmp_path / "theta.npy")],
+            "as numpy.save wrote it",
+        ),
         (["serve", str(tmp_path / "a"), "--config", str(tmp_path / "none")], "cannot read"),
         (["serve", str(tmp_path / "a"), "--offer-seconds", "0"], "at least 1"),
         (["tokens", "issue", str(tmp_path / "b")], "there is no service"),
@@ -379,32 +480,43 @@ def test_the_operators_interface(service):
     async def ask():
         transport = httpx.ASGITransport(make_operator_app(keeper))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as operator:
-            return (await operator.get("/metrics")).text, (await operator.post("/models/default/rollback/123456")).status_code
+            return (await operator.get("/metrics")).text, (
+                await operator.post("/models/default/rollback/123456")
+            ).status_code
 
     async def attack(headers, path="/models/default/rollback/0"):
         transport = httpx.ASGITransport(make_operator_app(keeper))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as operator:
             return (await operator.post(path, headers=headers)).status_code
 
-    for headers in ({"origin": "https://evil.example"}, {"host": "evil.example"}):  # a web page in the operator's browser
+    for headers in (
+        {"origin": "https://evil.example"},
+        {"host": "evil.example"},
+    ):  # a web page in the operator's browser
         assert asyncio.run(attack(headers)) == 403
     for version in (-1, 2**63, 10**30):
         assert asyncio.run(attack({}, f"/models/default/rollback/{version}")) == 404
     said, status = asyncio.run(ask())
     assert f'pgc_model_received{{model="default"}} {keeper.models["default"].received}' in said
     assert 'pgc_requests_total{what="reports",result="accepted"}' in said and status == 404
-    assert httpx.post(f"{url}/models/default/rollback/0", verify=False).status_code == 404  # devices cannot reach it
+    assert (
+        httpx.post(f"{url}/models/default/rollback/0", verify=False).status_code == 404
+    )  # devices cannot reach it
     assert httpx.get(f"{url}/metrics", verify=False).status_code == 404
 
 
 def test_a_head_that_does_not_end(service, monkeypatch):
     """Is cut off, and nobody else waits; nor does a connection that closes in the middle of a report break anything."""
     _, url, ca = service
-    monkeypatch.setattr("pgc.service.protocol.SECONDS", 10 * LIMIT)  # so that nothing is cut off for being late
+    monkeypatch.setattr(
+        "pgc.service.protocol.SECONDS", 10 * LIMIT
+    )  # so that nothing is cut off for being late
     address, context = httpx.URL(url), ssl.create_default_context(cafile=ca)
 
     def connection():
-        return context.wrap_socket(socket.create_connection((address.host, address.port)), server_hostname=address.host)
+        return context.wrap_socket(
+            socket.create_connection((address.host, address.port)), server_hostname=address.host
+        )
 
     def is_cut_off(begins, goes_on):
         with connection() as s:
@@ -440,20 +552,40 @@ def test_the_page_needs_nothing_from_elsewhere(service):
 def test_the_page(tmp_path):
     """Real Chromium, where it is installed, sees the numbers and the line of a real service while real devices report."""
     folder, port = tmp_path / "service", free_port()
-    url, server, devices = f"https://127.0.0.1:{port}", start(folder, port, None, "--score-epsilon", "0.3"), None
+    url, server, devices = (
+        f"https://127.0.0.1:{port}",
+        start(folder, port, None, "--score-epsilon", "0.3"),
+        None,
+    )
     try:
         with contextlib.closing(Store(sqlite_url(folder / "store.db"))) as database:
             (tmp_path / "tokens").write_text("\n".join(issue_tokens(database, 2000, 1)))
-        join = ["join", url, "--tokens", str(tmp_path / "tokens"), "--limit", "1", "--new-ledger", "--at-once", "2"]
+        join = [
+            "join",
+            url,
+            "--tokens",
+            str(tmp_path / "tokens"),
+            "--limit",
+            "1",
+            "--new-ledger",
+            "--at-once",
+            "2",
+        ]
         join += ["--ca", str(folder / "ca.pem"), "--ledger", str(tmp_path / "ledgers")]
-        devices = subprocess.Popen([sys.executable, "-m", "pgc.cli", *join], stderr=subprocess.DEVNULL)
+        devices = subprocess.Popen(
+            [sys.executable, "-m", "pgc.cli", *join], stderr=subprocess.DEVNULL
+        )
 
         def points():
             made = httpx.get(f"{url}/v1/models/default/progress", verify=False).json()["points"]
             return made if sum(point["success"] is not None for point in made) > 1 else None
 
         points = wait_for(points, "two points of either curve")
-        assert points[-1]["reports"] > 0 and 0 <= points[-1]["success"] <= 1 and points[-1]["margin"] > 0
+        assert (
+            points[-1]["reports"] > 0
+            and 0 <= points[-1]["success"] <= 1
+            and points[-1]["margin"] > 0
+        )
         chromium = shutil.which("chromium")
         if chromium is None:
             pytest.skip("chromium is not installed")
@@ -462,7 +594,11 @@ def test_the_page(tmp_path):
              "--ignore-certificate-errors", "--virtual-time-budget=4000", "--dump-dom", url],
             capture_output=True, text=True, timeout=LIMIT, check=True,
         ).stdout  # fmt: skip
-        assert "<dd>index</dd>" in seen and "<td>reports: accepted</td>" in seen and seen.count("<polyline") == 2
+        assert (
+            "<dd>index</dd>" in seen
+            and "<td>reports: accepted</td>" in seen
+            and seen.count("<polyline") == 2
+        )
     finally:
         for process in (devices, server):
             if process is not None:
@@ -475,7 +611,9 @@ def test_the_policy_is_public(service):
 
     keeper, url, _ = service
     answer = httpx.get(f"{url}/v1/models/default/policy", verify=False)
-    np.testing.assert_array_equal(load(answer.content)["theta"], np.asarray(keeper.models["default"].state.theta))
+    np.testing.assert_array_equal(
+        load(answer.content)["theta"], np.asarray(keeper.models["default"].state.theta)
+    )
 
 
 REQUESTS = length(1000, 50_000)
@@ -487,22 +625,50 @@ def test_malformed_and_unauthorised_requests(service, tmp_path, rng):
     [token] = keeper.issue_tokens(1, submissions=1)
     with ServiceClient(url, token, ca=ca) as client:
         offer = client.offer()
-        report = Device.create(tmp_path / "l.db", 5.0).release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
+        report = Device.create(tmp_path / "l.db", 5.0).release(
+            offer, rng.standard_normal(len(Offer.decode(offer).theta))
+        )
         http, chance = client._http, random.Random(0)
         keeper.settle()
-        theta, received = np.asarray(keeper.models["default"].state.theta), keeper.models["default"].received
+        theta, received = (
+            np.asarray(keeper.models["default"].state.theta),
+            keeper.models["default"].received,
+        )
         seen = Counter()
         for _ in range(REQUESTS):
             body = bytearray(report)
-            for place in chance.sample(range(13), chance.randint(1, 3)):  # in its header: any payload below M is a report
+            for place in chance.sample(
+                range(13), chance.randint(1, 3)
+            ):  # in its header: any payload below M is a report
                 body[place] ^= 1 << chance.randrange(8)
-            body = bytes(body) if chance.random() < 0.6 else chance.randbytes(chance.choice((0, 1, 12, 15, 200)))
-            known = token if chance.random() < 0.7 else chance.choice(("-", "x", token[:-1], "é" * 10, token.upper(), "a" * 200))
-            path = chance.choice(("default/reports",) * 6 + ("default/offers", "../default/reports", "%00/reports", "x/reports"))
-            answer = http.post(f"/v1/models/{path}", content=body, headers={"authorization": f"Bearer {known}".encode()})
+            body = (
+                bytes(body)
+                if chance.random() < 0.6
+                else chance.randbytes(chance.choice((0, 1, 12, 15, 200)))
+            )
+            known = (
+                token
+                if chance.random() < 0.7
+                else chance.choice(("-", "x", token[:-1], "é" * 10, token.upper(), "a" * 200))
+            )
+            path = chance.choice(
+                ("default/reports",) * 6
+                + ("default/offers", "../default/reports", "%00/reports", "x/reports")
+            )
+            answer = http.post(
+                f"/v1/models/{path}",
+                content=body,
+                headers={"authorization": f"Bearer {known}".encode()},
+            )
             seen[answer.status_code] += 1
-            assert answer.status_code in (200, 400, 401, 404, 405, 409, 413, 307), (answer.status_code, answer.text)
-            assert answer.status_code != 200 or path == "default/offers", (path, answer.text)  # its own offer again
+            assert answer.status_code in (200, 400, 401, 404, 405, 409, 413, 307), (
+                answer.status_code,
+                answer.text,
+            )
+            assert answer.status_code != 200 or path == "default/offers", (
+                path,
+                answer.text,
+            )  # its own offer again
         assert {400, 401, 404, 413} <= set(seen), seen
         keeper.settle()
         np.testing.assert_array_equal(keeper.models["default"].state.theta, theta)
@@ -547,7 +713,10 @@ def test_a_client_takes_no_more_from_a_service_than_an_offer_can_have(elsewhere)
     url, answers = elsewhere
     with ServiceClient(url, "token", patience=1000, sleep=lambda _: None) as client:
         for what, says in (
-            ((200, {"content-encoding": "gzip"}, b"\x1f\x8b"), "does not answer as a pgc service does"),
+            (
+                (200, {"content-encoding": "gzip"}, b"\x1f\x8b"),
+                "does not answer as a pgc service does",
+            ),
             ((200, {}, bytes(LARGEST_OFFER + 1)), "more than any offer has"),
             ((403, {}, b'{"detail": "\\u001b[2Jgone"}'), r"refuses: \?\[2Jgone"),
             ((400, {}, b"plain\nwords"), "refuses: plain words"),

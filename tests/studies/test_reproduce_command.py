@@ -14,7 +14,9 @@ from pgc.studies.reproduction.plan import TITLES
 from tests.cli.test_cli import refused
 from tests.length import SOAK
 
-pytestmark = pytest.mark.xdist_group("one reproduction")  # where single tests are distributed, these stay together
+pytestmark = pytest.mark.xdist_group(
+    "one reproduction"
+)  # where single tests are distributed, these stay together
 SMALL = ["reproduce", "--trials", "2", "--submissions", "300", "--seed", "3"]
 FIGURES = {"success", "fst", "auc"} | {f"figure{n}-{key}" for n in (2, 3) for key in TITLES}
 
@@ -54,17 +56,33 @@ def stopped(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(stopped):
-    assert {p.name for p in stopped.iterdir()} == {"config.yaml", "figures", "checkpoint.safetensors"}
+    assert {p.name for p in stopped.iterdir()} == {
+        "config.yaml",
+        "figures",
+        "checkpoint.safetensors",
+    }
     assert main(["reproduce", "--resume", str(stopped)]) == 0
     return stopped
 
 
 def test_it_leaves_the_report_the_figures_and_every_cell(finished):
     names = {p.name for p in finished.iterdir()}
-    assert names == {"config.yaml", "figures", "outcomes.safetensors", "privacy.json", "report.html", "summary.json"}
-    assert {p.name for p in (finished / "figures").iterdir()} == {f"{f}.{kind}" for f in FIGURES for kind in ("png", "svg")}
+    assert names == {
+        "config.yaml",
+        "figures",
+        "outcomes.safetensors",
+        "privacy.json",
+        "report.html",
+        "summary.json",
+    }
+    assert {p.name for p in (finished / "figures").iterdir()} == {
+        f"{f}.{kind}" for f in FIGURES for kind in ("png", "svg")
+    }
     summary = json.loads((finished / "summary.json").read_text())
-    assert summary["command"] == "pgc reproduce --trials 2 --submissions 300 --seed 3" and summary["seconds"] > 0
+    assert (
+        summary["command"] == "pgc reproduce --trials 2 --submissions 300 --seed 3"
+        and summary["seconds"] > 0
+    )
     assert len(summary["cells"]) == 3 * len(paper.CELLS) and len(summary["claims"]) == len(CLAIMS)
     for cell in summary["cells"]:
         assert len(cell["fst"]) == len(cell["control_fst"]) == 2
@@ -79,9 +97,16 @@ def test_it_leaves_the_report_the_figures_and_every_cell(finished):
 
 def test_the_report_opens_offline_says_that_it_is_a_quick_look_and_has_every_number(finished):
     page = (finished / "report.html").read_text()
-    assert not re.search(r'(?:src|href)="(?!data:)', page) and "http" not in re.sub(r"data:image/png;base64,[^\"]+", "", page)
+    assert not re.search(r'(?:src|href)="(?!data:)', page) and "http" not in re.sub(
+        r"data:image/png;base64,[^\"]+", "", page
+    )
     assert page.count("data:image/png") == len(FIGURES)
-    assert "QUICK LOOK" in page and "viewport" in page and "None" not in page and "nan" not in re.sub(r"base64,[^\"]+", "", page)
+    assert (
+        "QUICK LOOK" in page
+        and "viewport" in page
+        and "None" not in page
+        and "nan" not in re.sub(r"base64,[^\"]+", "", page)
+    )
     assert "18,377" in page and "0.771" in page and "truly 1120" in page
     for name in FIGURES:
         svg = (finished / "figures" / f"{name}.svg").read_text()
@@ -92,7 +117,10 @@ def test_json_prints_the_summary_alone_and_a_finished_folder_gets_its_report_ane
     (finished / "report.html").unlink()
     assert main(["reproduce", "--resume", str(finished), "--json"]) == 0
     said = capsys.readouterr()
-    assert json.loads(said.out) == json.loads((finished / "summary.json").read_text()) and said.err == ""
+    assert (
+        json.loads(said.out) == json.loads((finished / "summary.json").read_text())
+        and said.err == ""
+    )
     assert (finished / "report.html").exists()
 
 
@@ -109,7 +137,9 @@ def test_json_prints_the_summary_alone_and_a_finished_folder_gets_its_report_ane
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else "",
 )
-def test_a_mistake_is_one_line_and_nothing_is_written(arguments, words, capsys, tmp_path, monkeypatch):
+def test_a_mistake_is_one_line_and_nothing_is_written(
+    arguments, words, capsys, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     assert words in refused(capsys, "reproduce", *arguments)
     assert not list(tmp_path.iterdir())
@@ -118,4 +148,6 @@ def test_a_mistake_is_one_line_and_nothing_is_written(arguments, words, capsys, 
 def test_another_folder_is_neither_continued_nor_overwritten(finished, capsys, tmp_path):
     assert "not empty" in refused(capsys, *SMALL, "--out", finished)
     (tmp_path / "config.yaml").write_text("trials: 3\n")
-    assert "not a folder that pgc reproduce made" in refused(capsys, "reproduce", "--resume", tmp_path)
+    assert "not a folder that pgc reproduce made" in refused(
+        capsys, "reproduce", "--resume", tmp_path
+    )

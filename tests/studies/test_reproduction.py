@@ -14,7 +14,15 @@ from pgc.runs.machine import EXACT, machine
 from pgc.runs.sweep import Cell, Outcome
 from pgc.studies.reproduction import beyond, choices, claims, meaning, paper, plan, tables
 from pgc.studies.reproduction.plan import Column, Size, cell_name, main_cells, reading_cells
-from pgc.studies.reproduction.readings import AS_PRINTED, CLOSEST, END_REWARD, OTHERS, VARIATIONS, control_of, true_epsilon
+from pgc.studies.reproduction.readings import (
+    AS_PRINTED,
+    CLOSEST,
+    END_REWARD,
+    OTHERS,
+    VARIATIONS,
+    control_of,
+    true_epsilon,
+)
 from pgc.studies.reproduction.reproduce import Settings
 
 N, TRIALS = paper.SUBMISSIONS, 100
@@ -36,7 +44,9 @@ def column(reading=CLOSEST, change=()):
     """Trials that look exactly like the paper's tables, with controls that fail, save what `change` says otherwise."""
     made = {}
     for m, e in paper.CELLS:
-        made[cell_name(reading, m, e)] = outcome(round(paper.SUCCESS_RATIO[m][e] * 100), paper.FST_MEDIAN[m][e])
+        made[cell_name(reading, m, e)] = outcome(
+            round(paper.SUCCESS_RATIO[m][e] * 100), paper.FST_MEDIAN[m][e]
+        )
         made[cell_name(reading, m, e, control=True)] = outcome(0, 1, score=20.0)
     for m, b, score in (("laplace", 100, 30.0), ("prs", 1, 30.0)):
         made[cell_name(reading, m, 1.0, buffer_size=b)] = outcome(0, 1, score=score)
@@ -50,11 +60,21 @@ def test_trials_like_the_papers_are_consistent_and_learn():
     for row in rows:
         q = row["success_ratio"]
         assert q["consistent"] and q["learns"] and q["control"] == 0
-        assert q["ours"] == pytest.approx(q["paper"]) and q["interval"][0] <= q["ours"] <= q["interval"][1]
+        assert (
+            q["ours"] == pytest.approx(q["paper"])
+            and q["interval"][0] <= q["ours"] <= q["interval"][1]
+        )
         assert row["fst_median"]["consistent"] and row["final_score"]["p_control"] < 1e-6
     verdict = meaning.verdict(rows, "closest")
     assert verdict.pop("distance") == pytest.approx(0, abs=1e-9)
-    assert verdict == {"cells": 8, "consistent": 8, "inconsistent": [], "learn": 8, "harmed": 0, "honest": False}
+    assert verdict == {
+        "cells": 8,
+        "consistent": 8,
+        "inconsistent": [],
+        "learn": 8,
+        "harmed": 0,
+        "honest": False,
+    }
 
 
 def test_the_default_stands_beside_the_paper_at_each_of_its_epsilons():
@@ -62,9 +82,16 @@ def test_the_default_stands_beside_the_paper_at_each_of_its_epsilons():
     assert len(cells) == 10 and {c.config.epsilon for c in cells} == {*paper.EPSILONS, np.inf}
     for cell in cells:
         problem = build(cell.config)
-        assert problem.config.preset == "default" and problem.randomiser.mechanism.dim == 4 and problem.training.policy.dim == 112
+        assert (
+            problem.config.preset == "default"
+            and problem.randomiser.mechanism.dim == 4
+            and problem.training.policy.dim == 112
+        )
         assert cell.config.control == cell.name.endswith("-control")
-    outcomes = {c.name: outcome(10, 500.0, 20.0) if c.config.control else outcome(100, 60.0, 199.0) for c in cells}
+    outcomes = {
+        c.name: outcome(10, 500.0, 20.0) if c.config.control else outcome(100, 60.0, 199.0)
+        for c in cells
+    }
     rows = beyond.rows(outcomes, N)
     for row in rows:
         assert row["success_ratio"]["ours"] == 1 and row["success_ratio"]["control"] == 0.1
@@ -84,21 +111,40 @@ def test_trials_unlike_the_papers_differ_and_a_control_that_succeeds_as_often_me
         row["success_ratio"]["p_paper"] == pytest.approx(stats.fisher_exact(table).pvalue)
         and row["success_ratio"]["p_paper"] < 0.05
     )
-    assert not row["success_ratio"]["consistent"] and not row["success_ratio"]["learns"] and not row["success_ratio"]["harmed"]
+    assert (
+        not row["success_ratio"]["consistent"]
+        and not row["success_ratio"]["learns"]
+        and not row["success_ratio"]["harmed"]
+    )
     worse = {name: outcome(5, 9000), cell_name(CLOSEST, "prs", 5.0, control=True): same}
     assert tables.cell(column(change=worse.items()), "prs", 5.0)["success_ratio"]["harmed"]
     rows = [tables.cell(look, m, e) for m, e in paper.CELLS]
     verdict = meaning.verdict(rows, "closest")
-    assert verdict["consistent"] == verdict["learn"] == 7 and "PRS at ε = 5: 50 of 100" in verdict["inconsistent"][0]
+    assert (
+        verdict["consistent"] == verdict["learn"] == 7
+        and "PRS at ε = 5: 50 of 100" in verdict["inconsistent"][0]
+    )
 
 
 def test_fewer_submissions_than_the_papers_are_not_compared_with_it():
     short = Column(CLOSEST, column().outcomes, 3000)
     row = tables.cell(short, "laplace", 1.0)
-    assert row["success_ratio"]["consistent"] is row["fst_median"]["consistent"] is row["relative_auc"]["consistent"] is None
-    assert meaning.verdict([tables.cell(short, m, e) for m, e in paper.CELLS], "closest")["consistent"] is None
-    assert Settings(trials=8, submissions=3000, seed=0, readings=False, quick=True).note.startswith("QUICK LOOK")
-    assert not Settings(trials=100, submissions=N, seed=0, readings=False, quick=False).note.startswith("QUICK")
+    assert (
+        row["success_ratio"]["consistent"]
+        is row["fst_median"]["consistent"]
+        is row["relative_auc"]["consistent"]
+        is None
+    )
+    assert (
+        meaning.verdict([tables.cell(short, m, e) for m, e in paper.CELLS], "closest")["consistent"]
+        is None
+    )
+    assert Settings(trials=8, submissions=3000, seed=0, readings=False, quick=True).note.startswith(
+        "QUICK LOOK"
+    )
+    assert not Settings(
+        trials=100, submissions=N, seed=0, readings=False, quick=False
+    ).note.startswith("QUICK")
 
 
 def verdict_on(words, look):
@@ -113,8 +159,12 @@ def test_claims_are_judged_by_the_trials():
     assert verdict_on("Buffering helps PRS", look) == "supported"
     assert verdict_on("Buffering disturbs Laplace", look) == "supported"
     assert verdict_on("efficient than Laplace", look) == "supported"
-    assert verdict_on("better choice for ε < 10", look) == "contradicted"  # by the paper's own numbers, at ε = 5
-    assert verdict_on("more often at ε = 1 and 2", look) == "undecided"  # .85 against .80 is not to be told from 100 trials
+    assert (
+        verdict_on("better choice for ε < 10", look) == "contradicted"
+    )  # by the paper's own numbers, at ε = 5
+    assert (
+        verdict_on("more often at ε = 1 and 2", look) == "undecided"
+    )  # .85 against .80 is not to be told from 100 trials
     slow = {cell_name(CLOSEST, "none", np.inf): outcome(80, 1769)}
     assert verdict_on("all trials succeed", column(change=slow.items())) == "contradicted"
     late = {cell_name(CLOSEST, "laplace", e): outcome(10, 80_000) for e in (5.0, 10.0)}
@@ -145,16 +195,23 @@ def test_what_is_said_of_the_papers_own_tables_is_so():
     )
     rising = lambda row: bool(np.all(np.diff(row) >= 0))
     both = ("laplace", "prs")
-    early, late = (medians["prs"] < medians["laplace"]).tolist(), (ratios["prs"] > ratios["laplace"]).tolist()
+    early, late = (
+        (medians["prs"] < medians["laplace"]).tolist(),
+        (ratios["prs"] > ratios["laplace"]).tolist(),
+    )
     assert said == {
         "Without privacy, all trials succeed.": paper.SUCCESS_RATIO["none"][np.inf] == 1,
         "With Laplace, the first success comes earlier as ε grows.": rising(-medians["laplace"]),
-        "With larger ε, both reach a high success ratio with fewer submissions.": all(rising(-medians[m]) for m in both),
+        "With larger ε, both reach a high success ratio with fewer submissions.": all(
+            rising(-medians[m]) for m in both
+        ),
         "Larger ε tends to succeed more often, with both.": all(
             stats.kendalltau(range(4), ratios[m]).statistic > 0 for m in both
         ),
-        "PRS is more efficient than Laplace at ε = 2 and 5, and not at 10.": early[1:] == [True, True, False],
-        "PRS succeeds more often at ε = 1 and 2, Laplace at 5 and 10.": late == [True, True, False, False],
+        "PRS is more efficient than Laplace at ε = 2 and 5, and not at 10.": early[1:]
+        == [True, True, False],
+        "PRS succeeds more often at ε = 1 and 2, Laplace at 5 and 10.": late
+        == [True, True, False, False],
         "PRS has more successes early, Laplace more by the end.": not any(late),
         "Buffering helps PRS.": None,
         "Buffering disturbs Laplace.": None,
@@ -172,16 +229,31 @@ SIZE = Size(trials=3, submissions=200, seed=0, whole=2)
 
 def test_every_cell_of_the_tables_and_figures_is_planned_once_with_its_control():
     cells = {cell.name: cell for cell in main_cells(SIZE)}
-    assert len(cells) == 3 * (9 + 2) + 2 * (4 + 3 + 1)  # three columns, and the controls of two ways to act
+    assert len(cells) == 3 * (9 + 2) + 2 * (
+        4 + 3 + 1
+    )  # three columns, and the controls of two ways to act
     for reading in plan.COLUMNS:
         for m, e in paper.CELLS:
-            real, control = (cells[cell_name(reading, m, e, control=c)].config for c in (False, True))
+            real, control = (
+                cells[cell_name(reading, m, e, control=c)].config for c in (False, True)
+            )
             assert not real.control and control.control
             resolved = build(real).config
-            assert (resolved.buffer_size, resolved.learning_rate, resolved.workers) == ({"prs": 100}.get(m, 1), 0.5, 9)
-            assert build(real).config.clip == {"prs": 1.0, "laplace": 0.01}.get(m, reading.nonprivate_clip)
+            assert (resolved.buffer_size, resolved.learning_rate, resolved.workers) == (
+                {"prs": 100}.get(m, 1),
+                0.5,
+                9,
+            )
+            assert build(real).config.clip == {"prs": 1.0, "laplace": 0.01}.get(
+                m, reading.nonprivate_clip
+            )
     printed = cells["printed/laplace-1"].config
-    assert (printed.mechanism, printed.reward, printed.action, printed.bootstrap) == ("laplace", "step", "argmax", "always")
+    assert (printed.mechanism, printed.reward, printed.action, printed.bootstrap) == (
+        "laplace",
+        "step",
+        "argmax",
+        "always",
+    )
     closest = cells["closest/laplace-1"].config
     assert (closest.mechanism, closest.reward, closest.action, closest.bootstrap) == (
         "laplace-coordinatewise",
@@ -196,7 +268,11 @@ def test_a_shared_control_is_the_control_of_each_reading(tmp_path):
     """Without a gradient only the noise and the way to act are left: the same scores, submission by submission."""
     run = dict(trials=3, submissions=300, seed=0, control=True)
     readings = (END_REWARD, control_of(END_REWARD))
-    assert [r.key for r in map(control_of, plan.COLUMNS)] == ["printed", "printed", "closest"] and readings[0] != readings[1]
+    assert [r.key for r in map(control_of, plan.COLUMNS)] == [
+        "printed",
+        "printed",
+        "closest",
+    ] and readings[0] != readings[1]
     cells = [Cell(name=r.key, config=r.config("laplace", 2.0, **run)) for r in readings]
     own, shared = sweep.run(cells, Folder(tmp_path)).values()
     assert np.array_equal(own.curve, shared.curve) and np.array_equal(own.fst, shared.fst)
@@ -221,9 +297,16 @@ def test_readings_differ_from_the_closest_in_one_choice_and_choose_and_report_on
         e = np.inf if m == "none" else 1.0
         ours, base = (vars(build(r.config(m, e)).config) for r in (variation.reading, CLOSEST))
         assert len({k for k in ours if ours[k] != base[k]}) == 1, variation.reading.key
-    factors = {r.key: true_epsilon(r, "laplace", 1.0) for r in (AS_PRINTED, CLOSEST, *(v.reading for v in VARIATIONS))}
+    factors = {
+        r.key: true_epsilon(r, "laplace", 1.0)
+        for r in (AS_PRINTED, CLOSEST, *(v.reading for v in VARIATIONS))
+    }
     assert factors["printed"] == factors["clip-l1"] == 1.0
-    assert factors["closest"] == 112 and factors["clip-wide"] == 224 and factors["clip-l2"] == pytest.approx(112**0.5)
+    assert (
+        factors["closest"] == 112
+        and factors["clip-wide"] == 224
+        and factors["clip-l2"] == pytest.approx(112**0.5)
+    )
 
 
 def test_the_table_of_readings_tells_which_choice_decides():
@@ -235,8 +318,14 @@ def test_the_table_of_readings_tells_which_choice_decides():
                 outcomes[which + cell_name(v, m, e)] = outcome(round(100 * share), 5000)
     table = choices.rows(outcomes, N)
     by_key = {row["key"]: row for row in table}
-    assert by_key["closest"]["distance"]["report"] == pytest.approx(0, abs=1e-9) and by_key["closest"]["consistent"] == 9
-    assert by_key["reward-step"]["decides"] == ["laplace", "prs", "none"] and by_key["reward-step"]["distance"]["report"] > 0.7
+    assert (
+        by_key["closest"]["distance"]["report"] == pytest.approx(0, abs=1e-9)
+        and by_key["closest"]["consistent"] == 9
+    )
+    assert (
+        by_key["reward-step"]["decides"] == ["laplace", "prs", "none"]
+        and by_key["reward-step"]["distance"]["report"] > 0.7
+    )
     assert all(not row["decides"] for row in table if row["key"] != "reward-step")
     assert "reward: 1 a step" in meaning.choices(table, choices.nearest(table))
     assert all(row["consistent"] is None for row in choices.rows(outcomes, 3000))
@@ -259,10 +348,14 @@ def test_a_slice_of_the_committed_run_comes_out_as_committed(tmp_path):
     """The closest reading without privacy: 32 trials up to 1,600 submissions. Exact on the machine type that made the committed
     run; elsewhere last bits differ and flip actions, so there success times must agree by Kolmogorov-Smirnov at level .001."""
     committed = json.loads(COMMITTED.read_text(encoding="utf-8"))
-    (row,) = [c for c in committed["cells"] if c["reading"] == "closest" and c["mechanism"] == "none"]
+    (row,) = [
+        c for c in committed["cells"] if c["reading"] == "closest" and c["mechanism"] == "none"
+    ]
     theirs = np.array([np.inf if f is None else f for f in row["fst"]])[:32]
     until, window = 1600, 10
-    config = CLOSEST.config("none", np.inf, trials=len(theirs), submissions=until, seed=committed["seed"])
+    config = CLOSEST.config(
+        "none", np.inf, trials=len(theirs), submissions=until, seed=committed["seed"]
+    )
     ours = sweep.run([Cell(name="slice", config=config, whole=1)], Folder(tmp_path))["slice"].fst
     theirs = np.where(theirs > until - window + 1, np.inf, theirs)
     assert np.isfinite(theirs).sum() > 5

@@ -66,7 +66,8 @@ def test_median_and_area_along_an_axis_are_those_of_the_metrics(size, rng):
     np.testing.assert_allclose(statistics.auc(9000)(fsts), [metrics.auc(row, 9000) for row in fsts])
     base = np.full((30, size), 100.0)
     np.testing.assert_allclose(
-        statistics.relative_auc(9000)(fsts, base), [metrics.relative_auc(a, b, 9000) for a, b in zip(fsts, base, strict=True)]
+        statistics.relative_auc(9000)(fsts, base),
+        [metrics.relative_auc(a, b, 9000) for a, b in zip(fsts, base, strict=True)],
     )
 
 
@@ -91,5 +92,13 @@ def test_paired_trials_are_compared_trial_by_trial(rng):
 
 def test_under_no_difference_p_is_below_one_in_twenty_about_once_in_twenty(rng):
     """1,000 tests of equal samples: fewer than .078 of them below .05 (four standard deviations)."""
-    assert np.mean([statistics.smaller(draws(rng, 20), draws(rng, 20)) < 0.05 for _ in range(1000)]) < 0.078
-    assert np.mean([statistics.falling([draws(rng, 10) for _ in range(4)])[1] < 0.05 for _ in range(1000)]) < 0.078
+    assert (
+        np.mean([statistics.smaller(draws(rng, 20), draws(rng, 20)) < 0.05 for _ in range(1000)])
+        < 0.078
+    )
+    assert (
+        np.mean(
+            [statistics.falling([draws(rng, 10) for _ in range(4)])[1] < 0.05 for _ in range(1000)]
+        )
+        < 0.078
+    )

@@ -47,17 +47,27 @@ def test_any_optimiser_of_optax(rng):
     for i in range(0, 6, 3):
         change, memory = adam.update(jnp.asarray(reports[i : i + 3].mean(axis=0)), memory, theta)
         theta = theta + change
-    *_, last = feed(Aggregator(optimizer=optax.adam(1.0), learning_rate=0.1, buffer_size=3), reports)
+    *_, last = feed(
+        Aggregator(optimizer=optax.adam(1.0), learning_rate=0.1, buffer_size=3), reports
+    )
     np.testing.assert_allclose(last.theta, theta, rtol=1e-5)
 
 
 def test_a_report_may_be_used_several_times():
     (state,) = feed(make_aggregator(0.5, uses_per_report=3), [[1, 2]])
-    assert state.theta.tolist() == [-1.5, -3.0] and int(state.version) == 3 and int(state.received) == 1
+    assert (
+        state.theta.tolist() == [-1.5, -3.0]
+        and int(state.version) == 3
+        and int(state.received) == 1
+    )
 
 
 def test_too_stale_reports_are_counted_and_dropped():
-    states = feed(make_aggregator(1.0, max_staleness=1), [[1, 0], [1, 0], [1, 0], [1, 0]], versions=[0, 0, 0, 2])
+    states = feed(
+        make_aggregator(1.0, max_staleness=1),
+        [[1, 0], [1, 0], [1, 0], [1, 0]],
+        versions=[0, 0, 0, 2],
+    )
     assert [int(s.version) for s in states] == [1, 2, 2, 3]
     assert [int(s.discarded) for s in states] == [0, 0, 1, 1]
     assert int(states[-1].received) == 4 and states[-1].theta.tolist() == [-3, 0]
@@ -81,7 +91,9 @@ def test_the_average_is_the_mean_of_theta_after_the_later_reports(rng):
 def test_trials_side_by_side_do_not_mix(rng):
     """Even for an optimiser that looks at the norm of the whole vector."""
     aggregator = Aggregator(
-        optimizer=optax.chain(optax.clip_by_global_norm(0.1), optax.sgd(1.0)), learning_rate=1.0, buffer_size=1
+        optimizer=optax.chain(optax.clip_by_global_norm(0.1), optax.sgd(1.0)),
+        learning_rate=1.0,
+        buffer_size=1,
     )
     reports = jnp.asarray(rng.normal(size=(2, 3)), jnp.float32)
     together = jax.vmap(aggregator.start, -1, -1)(jnp.zeros((2, 3)))
@@ -95,7 +107,9 @@ def test_trimming_leaves_out_the_ends_of_every_coordinate():
     reports = [[1, 0], [100, 1], [2, -100], [3, 2], [-50, 3]]
     *_, last = feed(make_aggregator(1.0, buffer_size=5, trim=0.2, held=5), reports)
     np.testing.assert_allclose(last.theta, [-2.0, -1.0])  # of 1, 2, 3 and of 0, 1, 2
-    assert (int(last.version), int(last.buffer_count)) == (1, 0) and not np.asarray(last.buffer).any()
+    assert (int(last.version), int(last.buffer_count)) == (1, 0) and not np.asarray(
+        last.buffer
+    ).any()
 
 
 def test_stale_reports_are_not_held_for_trimming():

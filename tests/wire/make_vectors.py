@@ -50,7 +50,9 @@ def row(number: int, kind: str, columns: int, score: float, epsilon: float) -> d
     )  # fmt: skip
     while True:
         report = a_report(offer)
-        if offer.query.name != "duchi" or epsilon > 9 or report.code[0] == number % 2:  # some set, some not
+        if (
+            offer.query.name != "duchi" or epsilon > 9 or report.code[0] == number % 2
+        ):  # some set, some not
             break
     query = offer.query
     return {
@@ -110,11 +112,17 @@ def refused() -> list[dict]:
         "a bit that means nothing": (offer, sent[:-1] + b"\x10"),
         "number 100 of a code of 100": (lifted, a_report(lifted).encode(lifted)[:13] + b"\x64"),
         "an integer is −2³¹": (laplace, numbers[:13] + b"\0\0\0\x80" + numbers[17:]),
-        "a noisy boolean that was not asked for": (plain, a_report(plain).encode(plain)[:13] + b"\x02"),
+        "a noisy boolean that was not asked for": (
+            plain,
+            a_report(plain).encode(plain)[:13] + b"\x02",
+        ),
         "the noisy boolean is 2": (laplace, numbers[:-1] + b"\2"),
     }
     made = [{"why": why, "offer": wrong.hex()} for why, wrong in offers.items()]
-    return made + [{"why": why, "offer": its.encode().hex(), "report": wrong.hex()} for why, (its, wrong) in reports.items()]
+    return made + [
+        {"why": why, "offer": its.encode().hex(), "report": wrong.hex()}
+        for why, (its, wrong) in reports.items()
+    ]
 
 
 def main() -> None:

@@ -18,7 +18,16 @@ KINDS = {
 }
 
 
-def make_offer(kind="index", *, dim=6, columns=0, epsilon=1.0, score_epsilon=0.0, offer_id=0x0123456789ABCDEF, **settings):
+def make_offer(
+    kind="index",
+    *,
+    dim=6,
+    columns=0,
+    epsilon=1.0,
+    score_epsilon=0.0,
+    offer_id=0x0123456789ABCDEF,
+    **settings,
+):
     name = kind.partition(",")[0]
     mechanism = make_mechanism(name, dim=columns or dim, epsilon=epsilon, clip=0.5, **KINDS[kind])
     rng = np.random.default_rng(dim + columns)

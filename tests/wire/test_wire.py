@@ -30,7 +30,9 @@ def a_report(offer: Offer) -> Report:
     if offer.query.score_nano_epsilon:
         bit = release_score(ScoreBit(epsilon=1.0), True)
     code = release(offer.query.mechanism, np.ones(offer.query.dim), offer.public_seed)
-    return Report(offer_id=offer.offer_id, policy_version=offer.policy_version, code=code, score_bit=bit)
+    return Report(
+        offer_id=offer.offer_id, policy_version=offer.policy_version, code=code, score_bit=bit
+    )
 
 
 def in_support(offer: Offer, report: Report) -> bool:
@@ -38,13 +40,17 @@ def in_support(offer: Offer, report: Report) -> bool:
     if (report.score_bit is None) != (query.score_nano_epsilon == 0):
         return False
     if query.name == "laplace":
-        return len(report.code) == query.dim and all(type(y) is int and abs(y) <= LARGEST for y in report.code)
+        return len(report.code) == query.dim and all(
+            type(y) is int and abs(y) <= LARGEST for y in report.code
+        )
     if query.name == "index":
         return type(report.code) is int and 0 <= report.code < query.size
     return report.code.dtype == bool and report.code.shape == (max(1, query.size),)
 
 
-@pytest.mark.parametrize("offer", OFFERS, ids=lambda o: f"{o.query.name}-{o.query.flags}-{o.query.dim}-{o.query.cost}")
+@pytest.mark.parametrize(
+    "offer", OFFERS, ids=lambda o: f"{o.query.name}-{o.query.flags}-{o.query.dim}-{o.query.cost}"
+)
 def test_round_trips(offer):
     data = offer.encode()
     again = Offer.decode(data)
@@ -62,10 +68,19 @@ def test_round_trips(offer):
 def test_reports_of_bits_take_at_most_16_bytes():
     for offer in OFFERS:
         assert offer.query.name == "laplace" or size_of(offer) <= 16
-    most = Query.of(make_mechanism("prs", dim=112, epsilon=10.0, clip=1.0, reduced_dim=23), score_epsilon=1.0)
-    large = Query.of(make_mechanism("index", dim=112, epsilon=10.0, clip=1.0, code_size=2**16), score_epsilon=1.0)
+    most = Query.of(
+        make_mechanism("prs", dim=112, epsilon=10.0, clip=1.0, reduced_dim=23), score_epsilon=1.0
+    )
+    large = Query.of(
+        make_mechanism("index", dim=112, epsilon=10.0, clip=1.0, code_size=2**16), score_epsilon=1.0
+    )
     for query in (most, large):
-        assert size_of(Offer(offer_id=1, policy_version=1, query=query, theta=np.zeros(112, np.float32))) == 16
+        assert (
+            size_of(
+                Offer(offer_id=1, policy_version=1, query=query, theta=np.zeros(112, np.float32))
+            )
+            == 16
+        )
     with pytest.raises(Malformed, match="24 bits; 1 to 23"):
         Query.of(make_mechanism("prs", dim=112, epsilon=10.0, clip=1.0, reduced_dim=24))
 
@@ -88,11 +103,17 @@ def test_a_report_is_decoded_as_the_core_would(monkeypatch):
             continue
         g = rng.standard_normal(mechanism.dim)
         secret = rng.integers(0, 2**32, mechanism.secret_words, np.uint32)
-        monkeypatch.setattr("pgc.randomise.mechanisms.base.secret_words", lambda n, secret=secret: secret)
+        monkeypatch.setattr(
+            "pgc.randomise.mechanisms.base.secret_words", lambda n, secret=secret: secret
+        )
         code = release(mechanism, g, offer.public_seed)
         bit = False if offer.query.score_nano_epsilon else None
-        sent = Report(offer_id=offer.offer_id, policy_version=7, code=code, score_bit=bit).encode(offer)
-        core = mechanism.randomize(g, public_words(offer.public_seed, mechanism.public_words), secret)
+        sent = Report(offer_id=offer.offer_id, policy_version=7, code=code, score_bit=bit).encode(
+            offer
+        )
+        core = mechanism.randomize(
+            g, public_words(offer.public_seed, mechanism.public_words), secret
+        )
         core = core if offer.basis is None else offer.basis @ core
         np.testing.assert_allclose(Report.decode(sent, offer).vector(offer), core, rtol=1e-6)
 
@@ -104,10 +125,19 @@ WRONG = {
     "one byte less": (OFFER.encode()[:-1], "1 too early"),
     "one byte more": (OFFER.encode() + b"\0", "1 bytes too many"),
     "not finite": (OFFER.encode()[:-4] + b"\0\0\x80\x7f", "not finite"),
-    "a huge θ": (OFFER.encode()[:31] + b"\xff\xff\xff\xff" + OFFER.encode()[35:], "θ of 4294967295 numbers"),
-    "an unknown mechanism": (OFFER.encode()[:39] + b"\x09" + OFFER.encode()[40:], "mechanism 9 is unknown"),
+    "a huge θ": (
+        OFFER.encode()[:31] + b"\xff\xff\xff\xff" + OFFER.encode()[35:],
+        "θ of 4294967295 numbers",
+    ),
+    "an unknown mechanism": (
+        OFFER.encode()[:39] + b"\x09" + OFFER.encode()[40:],
+        "mechanism 9 is unknown",
+    ),
     "no price": (OFFER.encode()[:41] + bytes(8) + OFFER.encode()[49:], "epsilon is out of range"),
-    "a text": (b"hello world, this is not an offer at all, but long enough for a header" * 3, "begins with 0x68"),
+    "a text": (
+        b"hello world, this is not an offer at all, but long enough for a header" * 3,
+        "begins with 0x68",
+    ),
 }
 
 
@@ -147,7 +177,9 @@ def test_a_wrong_report_is_rejected_with_a_reason():
 )  # fmt: skip
 @example("duchi", 1, 1, 100_000, 0, 0, 1, 0.0)  # the smallest ε that an offer may have
 @settings(max_examples=300, deadline=None)
-def test_any_offer_survives_the_wire(kind, offer_id, dim, nano, score_nano, version, episodes, alpha):
+def test_any_offer_survives_the_wire(
+    kind, offer_id, dim, nano, score_nano, version, episodes, alpha
+):
     dim = max(dim, 2)
     sizes = {"prs": {"size": min(dim, 5)}, "index": {"size": 37, "nearest": 5}}.get(kind, {})
     number = {"laplace": 1, "prs": 2, "duchi": 4, "index": 5}[kind]
@@ -157,7 +189,12 @@ def test_any_offer_survives_the_wire(kind, offer_id, dim, nano, score_nano, vers
         return
     query = Query(kind=number, nano_epsilon=nano, score_nano_epsilon=score_nano, dim=dim, **sizes)
     offer = Offer(
-        offer_id=offer_id, policy_version=version, query=query, episodes=episodes, alpha=alpha, theta=np.ones(dim, np.float32)
+        offer_id=offer_id,
+        policy_version=version,
+        query=query,
+        episodes=episodes,
+        alpha=alpha,
+        theta=np.ones(dim, np.float32),
     )
     again = Offer.decode(offer.encode())
     assert again.encode() == offer.encode() and again.query == query and again.alpha == alpha
@@ -188,7 +225,12 @@ EACH = 250
 
 
 @given(st.integers(0, 2**64 - 1))
-@settings(max_examples=FUZZ // EACH + 1, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(
+    max_examples=FUZZ // EACH + 1,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
 def fuzz(seed):
     rng = random.Random(seed)
     sent = [(o, o.encode(), a_report(o).encode(o)) for o in rng.sample(OFFERS, 5)]
@@ -200,12 +242,16 @@ def fuzz(seed):
                 data = mutated(offer_bytes, rng)
                 assert Offer.decode(data).encode() == data
             else:
-                data = mutated(report_bytes[9:], rng)  # the header's checks would reject most of the others
+                data = mutated(
+                    report_bytes[9:], rng
+                )  # the header's checks would reject most of the others
                 report = Report.decode(report_bytes[:9] + data, offer)
                 assert in_support(offer, report) and report.encode(offer) == report_bytes[:9] + data
             fuzz.decoded += 1
         except Malformed as error:
-            fuzz.explained += str(error).startswith(("offer: ", "report: ")) and len(str(error)) < 300
+            fuzz.explained += (
+                str(error).startswith(("offer: ", "report: ")) and len(str(error)) < 300
+            )
 
 
 def test_fuzz():
@@ -213,7 +259,10 @@ def test_fuzz():
     fuzz.seen = fuzz.decoded = fuzz.explained = 0
     fuzz()
     assert fuzz.explained == fuzz.seen - fuzz.decoded
-    assert fuzz.seen >= min(100_000, FUZZ) and fuzz.decoded >= fuzz.seen / 5, (fuzz.seen, fuzz.decoded)
+    assert fuzz.seen >= min(100_000, FUZZ) and fuzz.decoded >= fuzz.seen / 5, (
+        fuzz.seen,
+        fuzz.decoded,
+    )
 
 
 def test_no_bytes_make_the_decoder_allocate():
@@ -221,7 +270,9 @@ def test_no_bytes_make_the_decoder_allocate():
     rng = random.Random(0)
     everything = [o.encode() for o in OFFERS]
     hostile = [mutated(rng.choice(everything), rng) for _ in range(1500)]
-    hostile += [d[:31] + rng.randbytes(8) + d[39:] for d in everything] + [d[:65] + b"\xff" * 8 + d[73:] for d in everything]
+    hostile += [d[:31] + rng.randbytes(8) + d[39:] for d in everything] + [
+        d[:65] + b"\xff" * 8 + d[73:] for d in everything
+    ]
     tracemalloc.start()
     for data in hostile:
         tracemalloc.reset_peak()
@@ -235,18 +286,37 @@ def test_no_bytes_make_the_decoder_allocate():
 def test_vectors():
     """docs/wire-vectors.json: what another implementation must make of the same bytes."""
     vectors = json.loads(VECTORS.read_text())
-    assert {v["mechanism"] for v in vectors["reports"]} >= {"laplace", "prs", "prs-sign", "duchi", "index"}
+    assert {v["mechanism"] for v in vectors["reports"]} >= {
+        "laplace",
+        "prs",
+        "prs-sign",
+        "duchi",
+        "index",
+    }
     for v in vectors["reports"]:
         offer = Offer.decode(bytes.fromhex(v["offer"]))
         report = Report.decode(bytes.fromhex(v["report"]), offer)
         query = offer.query
-        assert (query.name, query.dim, query.nano_epsilon) == (v["mechanism"], v["n"], v["nano_epsilon"])
-        assert (f"{offer.offer_id:016x}", offer.expires_at, offer.alpha) == (v["offer_number"], v["expires_at"], v["alpha"])
-        assert np.asarray(report.code).astype(int).tolist() == v["code"] and report.score_bit == v["noisy_boolean"]
+        assert (query.name, query.dim, query.nano_epsilon) == (
+            v["mechanism"],
+            v["n"],
+            v["nano_epsilon"],
+        )
+        assert (f"{offer.offer_id:016x}", offer.expires_at, offer.alpha) == (
+            v["offer_number"],
+            v["expires_at"],
+            v["alpha"],
+        )
+        assert (
+            np.asarray(report.code).astype(int).tolist() == v["code"]
+            and report.score_bit == v["noisy_boolean"]
+        )
         assert public_words(offer.public_seed, 2).tolist() == v["first_public_words"]
         np.testing.assert_allclose(report.vector(offer), v["estimate"], rtol=1e-5, atol=1e-7)
         assert report.encode(offer).hex() == v["report"] and offer.encode().hex() == v["offer"]
     for v in vectors["refused"]:
         offer = Offer.decode(bytes.fromhex(v["offer"])) if "report" in v else None
         with pytest.raises(Malformed):
-            Offer.decode(bytes.fromhex(v["offer"])) if offer is None else Report.decode(bytes.fromhex(v["report"]), offer)
+            Offer.decode(bytes.fromhex(v["offer"])) if offer is None else Report.decode(
+                bytes.fromhex(v["report"]), offer
+            )

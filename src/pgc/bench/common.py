@@ -1,4 +1,6 @@
-"""What the plain loops share: settings, the environment, the mechanism in NumPy, and the asynchronous loop itself."""
+"""What the plain loops share: settings, the environment, the mechanism in NumPy, and the
+asynchronous loop itself.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ Episode = Callable[[Any, int], tuple[np.ndarray, int]]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The paper's hyper-parameters."""
+    """The paper's hyper-parameters, for loops that share no code with pgc."""
 
     mechanism: str
     epsilon: float = 1.0
@@ -36,7 +38,9 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What was done in how long: the score of every submission in order of arrival, and where θ went."""
+    """What was done in how long: the score of every submission in order of arrival, and where θ
+    went.
+    """
 
     seconds: float
     scores: list[int]
@@ -54,7 +58,9 @@ class Outcome:
 
 
 def make_environment() -> Any:
-    """Gymnasium's CartPole with the paper's cap of 200 steps, without the checking wrappers that only cost time."""
+    """Gymnasium's CartPole with the paper's cap of 200 steps, without the checking wrappers that
+    only cost time.
+    """
     gymnasium = require("gymnasium", "bench")
     return gymnasium.make("CartPole-v1", max_episode_steps=200, disable_env_checker=True)
 
@@ -73,8 +79,12 @@ def randomize(gradient: np.ndarray, settings: Settings, rng: np.random.Generator
     return np.asarray(m * (c if rng.random() < keep else -c))
 
 
-def virtual_time_loop(theta: Any, episode: Episode, privatize: Callable[[np.ndarray], np.ndarray], settings: Settings) -> Outcome:
-    """Algorithm 1 with W workers in virtual time: the earliest finished report is delivered, its worker starts anew."""
+def virtual_time_loop(
+    theta: Any, episode: Episode, privatize: Callable[[np.ndarray], np.ndarray], settings: Settings
+) -> Outcome:
+    """Algorithm 1 with W workers in virtual time: the earliest finished report is delivered, its
+    worker starts anew.
+    """
     began, first = time.perf_counter(), theta
     scores: list[int] = []
     buffer: list[np.ndarray] = []

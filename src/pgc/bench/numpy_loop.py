@@ -1,7 +1,8 @@
-"""The paper's loop in plain NumPy on Gymnasium's CartPole: what a careful researcher writes first. One trial, one core.
+"""The paper's loop in plain NumPy on Gymnasium's CartPole: what a careful researcher writes first.
+One trial, one core.
 
-Same algorithm as the engine (nine asynchronous workers in virtual time, one episode per report, the same loss, mechanism and
-update), with the gradient of a whole episode in a few matrix products.
+Same algorithm as the engine (nine asynchronous workers in virtual time, one episode per report, the
+same loss, mechanism and update), with the gradient of a whole episode in a few matrix products.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ def run(settings: Settings) -> Outcome:
     rng = np.random.default_rng(settings.seed)
     env = make_environment()
     limits = [(6 / (i + o)) ** 0.5 for o, i in ((16, 4), (2, 16), (1, 16))]
-    theta = np.concatenate([rng.uniform(-lim, lim, n) for lim, n in zip(limits, (64, 32, 16), strict=True)])
+    theta = np.concatenate(
+        [rng.uniform(-lim, lim, n) for lim, n in zip(limits, (64, 32, 16), strict=True)]
+    )
     theta = theta.astype(np.float32)
 
     def episode(theta: np.ndarray, received: int) -> tuple[np.ndarray, int]:
@@ -38,13 +41,20 @@ def run(settings: Settings) -> Outcome:
             actions.append(action)
             if terminated or truncated:
                 break
-        return _gradient(np.array(states), np.array(actions), shared, policy, value, settings), len(actions)
+        return _gradient(np.array(states), np.array(actions), shared, policy, value, settings), len(
+            actions
+        )
 
     return virtual_time_loop(theta, episode, lambda g: randomize(g, settings, rng), settings)
 
 
 def _gradient(
-    states: np.ndarray, actions: np.ndarray, shared: np.ndarray, policy: np.ndarray, value: np.ndarray, s: Settings
+    states: np.ndarray,
+    actions: np.ndarray,
+    shared: np.ndarray,
+    policy: np.ndarray,
+    value: np.ndarray,
+    s: Settings,
 ) -> np.ndarray:
     steps = len(actions)
     before = states @ shared.T
@@ -65,4 +75,10 @@ def _gradient(
     to_logits += s.entropy_weight * pi * (log_pi - (pi * log_pi).sum(axis=1, keepdims=True))
     to_value = -2 * s.value_weight * advantage
     to_hidden = (to_logits @ policy + to_value[:, None] * value) * (before[:-1] > 0)
-    return np.concatenate([(to_hidden.T @ states[:-1]).ravel(), (to_logits.T @ hidden[:-1]).ravel(), to_value @ hidden[:-1]])
+    return np.concatenate(
+        [
+            (to_hidden.T @ states[:-1]).ravel(),
+            (to_logits.T @ hidden[:-1]).ravel(),
+            to_value @ hidden[:-1],
+        ]
+    )

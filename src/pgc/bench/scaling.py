@@ -1,4 +1,7 @@
-"""`pgc bench --scale`: how cost grows with trials, agents, dimensions and workers. Ratios are within one run."""
+"""`pgc bench --scale`: how cost grows with trials, agents, dimensions and workers.
+
+Ratios are within one run.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import platform
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +44,12 @@ MOST_OF_LAPLACE = 10**5
 WORKERS = (1, 2)
 
 
-def scale(seconds: float, seed: int, progress: Progress | None = None, only: Collection[str] = ()) -> dict[str, Any]:
-    """Measure everything that is installed here, or only some parts, each for about so many seconds."""
+def scale(
+    seconds: float, seed: int, progress: Progress | None = None, only: Collection[str] = ()
+) -> dict[str, Any]:
+    """Measure everything that is installed here, or only some parts, each for about so many
+    seconds.
+    """
     if not seconds > 0:
         raise PgcError("seconds must be greater than 0")
     require("gymnasium", "gymnasium")
@@ -56,7 +64,11 @@ def scale(seconds: float, seed: int, progress: Progress | None = None, only: Col
     if importlib.util.find_spec("ray"):
         parts["sharded"] = lambda: _sharded(seconds, seed)
     parts = {name: measure for name, measure in parts.items() if not only or name in only}
-    made: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "seconds": seconds, "seed": seed}
+    made: dict[str, Any] = {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "seconds": seconds,
+        "seed": seed,
+    }
     for done, (name, measure) in enumerate(parts.items()):
         if progress:
             progress(done, len(parts), name)
@@ -67,7 +79,9 @@ def scale(seconds: float, seed: int, progress: Progress | None = None, only: Col
 
 
 def _compiled(seconds: float, seed: int, **settings: Any) -> dict[str, Any]:
-    """The embedded engine with the default's rules: what one more trial, or one more agent at work, costs."""
+    """The embedded engine with the default's rules: what one more trial, or one more agent at work,
+    costs.
+    """
     gc.collect()
     before = _memory()
     simulation = Simulation(build(configure(submissions=ENDLESS, seed=seed, **settings)))
@@ -82,13 +96,30 @@ def _reports(dim: int, seed: int) -> Iterator[dict[str, Any]]:
         if name == "laplace" and dim > MOST_OF_LAPLACE:
             continue
         mechanism = make_mechanism(name, dim=dim, epsilon=1.0, clip=1.0)
-        offer = Offer(offer_id=seed + 1, policy_version=0, query=Query.of(mechanism), theta=np.zeros(dim, np.float32))
-        ready = offer.query.mechanism
-        encode, data = _cpu(lambda: Report(
-            offer_id=offer.offer_id, policy_version=0, code=release(ready, gradient, offer.public_seed)  # noqa: B023
-        ).encode(offer))  # noqa: B023  # fmt: skip
-        decode, _ = _cpu(lambda: Report.decode(data, offer).vector(offer))  # noqa: B023
-        yield {"mechanism": name, "d": dim, "bytes": len(data), "encode_ms": 1e3 * encode, "decode_ms": 1e3 * decode}
+        offer = Offer(
+            offer_id=seed + 1,
+            policy_version=0,
+            query=Query.of(mechanism),
+            theta=np.zeros(dim, np.float32),
+        )
+        encode, data = _cpu(partial(_reported, offer, gradient))
+        decode, _ = _cpu(partial(_estimated, offer, data))
+        yield {
+            "mechanism": name,
+            "d": dim,
+            "bytes": len(data),
+            "encode_ms": 1e3 * encode,
+            "decode_ms": 1e3 * decode,
+        }
+
+
+def _reported(offer: Offer, gradient: np.ndarray) -> bytes:
+    code = release(offer.query.mechanism, gradient, offer.public_seed)
+    return Report(offer_id=offer.offer_id, policy_version=0, code=code).encode(offer)
+
+
+def _estimated(offer: Offer, data: bytes) -> np.ndarray:
+    return Report.decode(data, offer).vector(offer)
 
 
 def _update(dim: int) -> dict[str, Any]:
@@ -97,24 +128,44 @@ def _update(dim: int) -> dict[str, Any]:
 
     aggregator = Aggregator(optimizer=optax.sgd(1.0), learning_rate=0.1, buffer_size=10)
     accept = jax.jit(aggregator.accept)
-    state, report, version = aggregator.start(jnp.zeros(dim)), jnp.ones(dim), jnp.zeros((), jnp.int32)
+    state, report, version = (
+        aggregator.start(jnp.zeros(dim)),
+        jnp.ones(dim),
+        jnp.zeros((), jnp.int32),
+    )
     took, _ = _cpu(lambda: accept(state, report, version).theta.block_until_ready(), 20)
     return {"d": dim, "accept_ms": 1e3 * took}
 
 
 def _host(seconds: float, seed: int) -> dict[str, Any]:
-    """Gymnasium's CartPole on every core, in the paper's setting and in the default's, beside the plain PyTorch loop."""
+    """Gymnasium's CartPole on every core, in the paper's setting and in the default's, beside the
+    plain PyTorch loop.
+    """
     made: dict[str, Any] = {}
-    paper = dict(preset="paper", world="gymnasium:CartPole-v1", max_steps=200, threshold=195.0, normalize=False)
+    paper = dict(
+        preset="paper",
+        world="gymnasium:CartPole-v1",
+        max_steps=200,
+        threshold=195.0,
+        normalize=False,
+    )
     own = dict(world="gymnasium:CartPole-v1", max_steps=200, threshold=195.0)
     with local_crew(None) as crew:
         for name, settings in (("paper", paper), ("default", own)):
-            made[name] = _host_rate(seconds, crew, trials=20, population=("gravity=9.7,9.8,9.9",), seed=seed, **settings)
+            made[name] = _host_rate(
+                seconds, crew, trials=20, population=("gravity=9.7,9.8,9.9",), seed=seed, **settings
+            )
     if importlib.util.find_spec("torch"):
         resolved = resolve(configure(preset="paper", mechanism="laplace"))
         assert resolved.clip is not None and resolved.buffer_size is not None
         plain = torch_loop.run(
-            Settings(mechanism="laplace", clip=resolved.clip, buffer_size=resolved.buffer_size, seed=seed, seconds=seconds)
+            Settings(
+                mechanism="laplace",
+                clip=resolved.clip,
+                buffer_size=resolved.buffer_size,
+                seed=seed,
+                seconds=seconds,
+            )
         )
         made["torch_steps_per_s"] = plain.steps / plain.seconds
         for name in ("paper", "default"):
@@ -124,7 +175,9 @@ def _host(seconds: float, seed: int) -> dict[str, Any]:
 
 def _slow(seconds: float, seed: int) -> dict[str, Any]:
     """An environment whose step takes a millisecond, by processes and by Ray's actors."""
-    settings: dict[str, Any] = dict(world="pgc.bench.slow:Slow", max_steps=200, workers=18, seed=seed)
+    settings: dict[str, Any] = dict(
+        world="pgc.bench.slow:Slow", max_steps=200, workers=18, seed=seed
+    )
     made: dict[str, Any] = {"processes": [], "ray": []}
     for size in WORKERS:
         with local_crew(size) as crew:
@@ -140,14 +193,20 @@ def _slow(seconds: float, seed: int) -> dict[str, Any]:
 
 
 def _sharded(seconds: float, seed: int) -> dict[str, Any]:
-    """The same compiled trials in this process, on every core, and as shards on as many Ray actors."""
+    """The same compiled trials in this process, on every core, and as shards on as many
+    Ray actors.
+    """
     cores = len(os.sched_getaffinity(0))
     problem = build(configure(submissions=ENDLESS, trials=64 * cores, seed=seed))
     here, there = Simulation(problem), Simulation(problem)
     rates = {"here": _rate(seconds, lambda: _count(here, None))}
     with _ray(cores) as cluster:
         rates["ray"] = _rate(seconds, lambda: _count(there, cluster))
-    return {"trials": 64 * cores, **rates, "overhead": rates["here"]["steps_per_s"] / rates["ray"]["steps_per_s"] - 1}
+    return {
+        "trials": 64 * cores,
+        **rates,
+        "overhead": rates["here"]["steps_per_s"] / rates["ray"]["steps_per_s"] - 1,
+    }
 
 
 def _count(simulation: Simulation, crew: Crew | None) -> tuple[int, int]:
@@ -224,4 +283,10 @@ def lines(measured: dict[str, Any]) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        f"{value:,.4g}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )

@@ -1,4 +1,6 @@
-"""An environment whose step takes a millisecond, as a physics simulator's does: `--world pgc.bench.slow:Slow`."""
+"""An environment whose step takes a millisecond, as a physics simulator's does: `--world
+pgc.bench.slow:Slow`.
+"""
 
 from __future__ import annotations
 

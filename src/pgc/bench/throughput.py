@@ -1,6 +1,8 @@
-"""`pgc bench`: live environment steps/s and submissions/s of the embedded engine with a mechanism on, beside plain loops.
+"""`pgc bench`: live environment steps/s and submissions/s of the embedded engine with a mechanism
+on, beside plain loops.
 
-All are measured in one run, one after another, because machines differ and are shared: only the ratios mean anything.
+All are measured in one run, one after another, because machines differ and are shared: only the
+ratios mean anything.
 """
 
 from __future__ import annotations
@@ -25,8 +27,14 @@ KNOWN = ("laplace", "prs")
 ENDLESS = 10_000_000
 
 
-def bench(mechanism: str, trials: int, seconds: float, seed: int, baselines: bool) -> dict[str, Any]:
-    """Measure. Compilation is timed apart. `live` steps are those of delivered reports: padding and waiting do not count."""
+def bench(
+    mechanism: str, trials: int, seconds: float, seed: int, baselines: bool
+) -> dict[str, Any]:
+    """Measure.
+
+    Compilation is timed apart. `live` steps are those of delivered reports: padding and waiting do
+    not count.
+    """
     if mechanism not in KNOWN:
         raise PgcError(f"bench knows the mechanisms {' and '.join(KNOWN)}, not '{mechanism}'")
     if trials < 1 or not seconds > 0:
@@ -49,7 +57,13 @@ def bench(mechanism: str, trials: int, seconds: float, seed: int, baselines: boo
         return result
     paper = resolve(configure(preset="paper", mechanism=mechanism))
     assert paper.clip is not None and paper.buffer_size is not None
-    settings = Settings(mechanism=mechanism, clip=paper.clip, buffer_size=paper.buffer_size, seed=seed, seconds=seconds)
+    settings = Settings(
+        mechanism=mechanism,
+        clip=paper.clip,
+        buffer_size=paper.buffer_size,
+        seed=seed,
+        seconds=seconds,
+    )
     for name, loop, needs in (("numpy", numpy_loop, "gymnasium"), ("torch", torch_loop, "torch")):
         if importlib.util.find_spec(needs) and importlib.util.find_spec("gymnasium"):
             counts = loop.run(settings)
@@ -60,8 +74,12 @@ def bench(mechanism: str, trials: int, seconds: float, seed: int, baselines: boo
     return result
 
 
-def _engine(mechanism: str, trials: int, seconds: float, seed: int) -> tuple[float, float, int, int]:
-    config = replace(PRESETS["paper"], mechanism=mechanism, trials=trials, seed=seed, submissions=ENDLESS)
+def _engine(
+    mechanism: str, trials: int, seconds: float, seed: int
+) -> tuple[float, float, int, int]:
+    config = replace(
+        PRESETS["paper"], mechanism=mechanism, trials=trials, seed=seed, submissions=ENDLESS
+    )
     began = time.perf_counter()
     simulation = Simulation(build(config))
     simulation.advance_counting()

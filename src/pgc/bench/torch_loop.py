@@ -1,6 +1,8 @@
-"""The paper's loop in plain PyTorch on Gymnasium's CartPole: how A3C is usually written. One trial, one core.
+"""The paper's loop in plain PyTorch on Gymnasium's CartPole: how A3C is usually written. One trial,
+one core.
 
-Acting runs without autograd on one thread; the loss is computed once per episode over all its steps, with one backward pass.
+Acting runs without autograd on one thread; the loss is computed once per episode over all its
+steps, with one backward pass.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def run(settings: Settings) -> Outcome:
         flat = torch.from_numpy(theta)
         shared, policy, value = (
             part.view(shape).clone().requires_grad_()
-            for part, shape in zip(flat.split((64, 32, 16)), ((16, 4), (2, 16), (1, 16)), strict=True)
+            for part, shape in zip(
+                flat.split((64, 32, 16)), ((16, 4), (2, 16), (1, 16)), strict=True
+            )
         )
         alpha = max(0.0, 0.5 - received / 1800)
         env.unwrapped.gravity = rng.choice((9.7, 9.8, 9.9))
@@ -40,7 +44,9 @@ def run(settings: Settings) -> Outcome:
                 if rng.random() < alpha:
                     action = int(rng.integers(2))
                 else:
-                    action = int(torch.mv(policy, torch.mv(shared, torch.from_numpy(state)).relu_()).argmax())
+                    action = int(
+                        torch.mv(policy, torch.mv(shared, torch.from_numpy(state)).relu_()).argmax()
+                    )
                 state, _, terminated, truncated, _ = env.step(action)
                 states.append(state)
                 actions.append(action)
@@ -53,7 +59,15 @@ def run(settings: Settings) -> Outcome:
     return virtual_time_loop(theta, episode, lambda g: randomize(g, settings, rng), settings)
 
 
-def _loss(torch: Any, states: np.ndarray, actions: np.ndarray, shared: Any, policy: Any, value: Any, s: Settings) -> Any:
+def _loss(
+    torch: Any,
+    states: np.ndarray,
+    actions: np.ndarray,
+    shared: Any,
+    policy: Any,
+    value: Any,
+    s: Settings,
+) -> Any:
     hidden = (torch.from_numpy(states) @ shared.T).relu()
     values = (hidden @ value.T)[:, 0]
     log_pi = torch.log_softmax(hidden[:-1] @ policy.T, dim=1)
@@ -65,4 +79,8 @@ def _loss(torch: Any, states: np.ndarray, actions: np.ndarray, shared: Any, poli
     error = torch.from_numpy(target) - values[:-1]
     chosen = log_pi[torch.arange(len(actions)), torch.from_numpy(actions)]
     entropy = -(log_pi.exp() * log_pi).sum()
-    return -(chosen * error.detach()).sum() - s.entropy_weight * entropy + s.value_weight * (error**2).sum()
+    return (
+        -(chosen * error.detach()).sum()
+        - s.entropy_weight * entropy
+        + s.value_weight * (error**2).sum()
+    )

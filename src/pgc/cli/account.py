@@ -15,8 +15,8 @@ from pgc.privacy.accounting import composition, shuffling
 class Account:
     """What T submissions of one agent cost together, and the largest ε per submission for a total.
 
-    By basic composition (what a ledger charges), by optimal composition at a δ, and by dp-accounting; and, where it applies, what
-    shuffling would add.
+    By basic composition (what a ledger charges), by optimal composition at a δ, and by
+    dp-accounting; and, where it applies, what shuffling would add.
     """
 
     epsilon: float = 1.0
@@ -32,12 +32,13 @@ class Account:
     shuffled: int | None = None
     """Also: amplification where so many reports are shuffled together."""
     arrival: Literal["asynchronous", "batched"] = "asynchronous"
-    """How reports reach the aggregator: one by one, as in PGC, or only in whole batches from a shuffler."""
+    """How reports reach the aggregator: one by one, as in PGC, or only in whole batches from a
+    shuffler."""
     json: Json = False
 
 
 def account(given: list[str]) -> int:
-    """`pgc account`."""
+    """Run `pgc account` with the given flags."""
     args = parse(Account, "account", given)
     result = make_account(args)
     if args.json:
@@ -77,7 +78,9 @@ def make_account(args: Account) -> dict[str, Any]:
     if args.target is not None:
         result["target"] = args.target
         result["largest_epsilon_basic"] = composition.largest_epsilon(args.target, score, t, 0.0)
-        result["largest_epsilon_optimal"] = composition.largest_epsilon(args.target, score, t, delta)
+        result["largest_epsilon_optimal"] = composition.largest_epsilon(
+            args.target, score, t, delta
+        )
         epsilon = result["largest_epsilon_optimal"]
     result["epsilon"] = epsilon
     result["score_epsilon"] = score
@@ -102,6 +105,7 @@ def _refuse(args: Account) -> None:
         raise PgcError(f"target must be between 0 and 1000, not {args.target:g}")
     if args.shuffled is not None and args.arrival != "batched":
         raise PgcError(
-            "no amplification by shuffling for asynchronous arrival: reports are seen one by one, with their offers and times, "
+            "no amplification by shuffling for asynchronous arrival: reports are seen one by one, "
+            "with their offers and times, "
             "and hide among nobody; where a shuffler collects whole batches, say --arrival batched"
         )

@@ -11,7 +11,9 @@ from pgc.runs.progress import Watch
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure, in one run, the embedded engine against plain PyTorch and NumPy loops of the same algorithm."""
+    """Measure, in one run, the embedded engine against plain PyTorch and NumPy loops of the same
+    algorithm.
+    """
 
     mechanism: str = "laplace"
     """The mechanism that is on: laplace or prs, with the paper's settings."""
@@ -24,12 +26,13 @@ class Bench:
     engine_only: bool = False
     """Do not run the plain loops. (PyTorch's is run only if it is installed.)"""
     scale: bool = False
-    """Measure instead how cost grows with trials, agents, dimensions and workers, on the host and on Ray if it is installed."""
+    """Measure instead how cost grows with trials, agents, dimensions and workers, on the host and
+    on Ray if it is installed."""
     json: Json = False
 
 
 def bench(given: list[str]) -> int:
-    """`pgc bench`."""
+    """Run `pgc bench` with the given flags."""
     from pgc.bench import throughput  # its peers are optional
 
     args = parse(Bench, "bench", given)
@@ -42,7 +45,9 @@ def bench(given: list[str]) -> int:
             return print_json(measured)
         print("\n".join(scaling.lines(measured)))
         return 0
-    result = throughput.bench(args.mechanism, args.trials, args.seconds, args.seed, not args.engine_only)
+    result = throughput.bench(
+        args.mechanism, args.trials, args.seconds, args.seed, not args.engine_only
+    )
     if args.json:
         return print_json(result)
     for key, value in result.items():

@@ -24,16 +24,20 @@ class Compare:
 
 
 def compare(given: list[str]) -> int:
-    """`pgc compare`."""
+    """Run `pgc compare` with the given flags."""
     args = parse(Compare, "compare", given)
     result = scoring.compare(list(args.runs), out=args.out)
     if args.json:
         return print_json(result)
-    print(f"{'run':<44} {'FST':>8} {'success':>8} {'AUC':>6} {'rel.':>6} {'final':>6} {'averaged ≥ Θ':>13}")
+    print(
+        f"{'run':<44} {'FST':>8} {'success':>8} {'AUC':>6} {'rel.':>6} {'final':>6} "
+        f"{'averaged ≥ Θ':>13}"
+    )
     for row in result["runs"]:
         relative = "" if row["relative_auc"] is None else f"{row['relative_auc']:.3f}"
         print(
-            f"{row['label']:<44} {number(row['fst_median'], '.0f'):>8} {row['success_ratio']:>8.2f} {row['auc']:>6.3f} "
+            f"{row['label']:<44} {number(row['fst_median'], '.0f'):>8} "
+            f"{row['success_ratio']:>8.2f} {row['auc']:>6.3f} "
             f"{relative:>6} {row['final_score_mean']:>6.1f} {row['averaged_success_ratio']:>13.2f}"
         )
     print(args.out)

@@ -14,7 +14,8 @@ from pgc.runs import evaluate as scoring
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Score the policy of a finished run, world by world, inside and outside the population it was trained on.
+    """Score the policy of a finished run, world by world, inside and outside the population it was
+    trained on.
 
     Writes evaluation.json and evaluation.png into the run folder.
     """
@@ -35,14 +36,22 @@ class Evaluate:
 
 
 def evaluate(given: list[str]) -> int:
-    """`pgc evaluate`."""
+    """Run `pgc evaluate` with the given flags."""
     args = parse(Evaluate, "evaluate", given)
     done = scoring.evaluate(
-        args.run, policy=args.policy, episodes=args.episodes, seed=args.seed, population=args.population, gif=args.gif
+        args.run,
+        policy=args.policy,
+        episodes=args.episodes,
+        seed=args.seed,
+        population=args.population,
+        gif=args.gif,
     )
     if args.json:
         return print_json(done.summary)
     for name, score in done.summary["scores"].items():
-        print(f"{name:<28} {score:6.1f}" + ("  trained on" if name in done.summary["trained_on"] else ""))
+        print(
+            f"{name:<28} {score:6.1f}"
+            + ("  trained on" if name in done.summary["trained_on"] else "")
+        )
     print(done.path)
     return 0

@@ -15,17 +15,27 @@ Engine = Annotated[
 ]
 Address = Annotated[
     str | None,
-    arg(help="Of a Ray cluster that is running, HOST:PORT or auto; by default one is started on this machine."),
+    arg(
+        help=(
+            "Of a Ray cluster that is running, HOST:PORT or auto; by default one is started on "
+            "this machine."
+        )
+    ),
 ]
 ResumeStudy = Annotated[
     Path | None,
-    arg(help="Continue this folder from its checkpoint, to the same result; a complete one gets its report written anew."),
+    arg(
+        help=(
+            "Continue this folder from its checkpoint, to the same result; a complete one gets its "
+            "report written anew."
+        )
+    ),
 ]
 Store = Annotated[
     str | None,
     arg(
-        help="Another store than the folder's: postgresql://USER@HOST/DATABASE, for several front ends. Also from $PGC_STORE, "
-        "which other users of the machine cannot read."
+        help="Another store than the folder's: postgresql://USER@HOST/DATABASE, for several front "
+        "ends. Also from $PGC_STORE, which other users of the machine cannot read."
     ),
 ]
 WHO_PLAYS = ("--engine", "--address")

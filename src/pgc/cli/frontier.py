@@ -12,9 +12,10 @@ from pgc.cli.study import run_study
 class Frontier:
     """Compare mechanisms over ε: what privacy costs, and which mechanism to choose.
 
-    Every way to report at ε from 0.1 to ∞, each with its zero-gradient control, with the default's rules. Leaves a folder with
-    report.html (one file, opens offline), figures/ (PNG and SVG), summary.json (every cell), privacy.json and config.yaml, and
-    prints its path last. Ctrl-C leaves a checkpoint for --resume.
+    Every way to report at ε from 0.1 to ∞, each with its zero-gradient control, with the default's
+    rules. Leaves a folder with report.html (one file, opens offline), figures/ (PNG and SVG),
+    summary.json (every cell), privacy.json and config.yaml, and prints its path last. Ctrl-C leaves
+    a checkpoint for --resume.
     """
 
     trials: int | None = None
@@ -26,8 +27,8 @@ class Frontier:
     seed: int = 0
     """Fixes everything: same seed, same machine type, same numbers."""
     quick: bool = False
-    """A look at the report in about a minute: three ways to report, four ε, 4 trials of 200 reports, said so on every
-    figure."""
+    """A look at the report in about a minute: three ways to report, four ε, 4 trials of 200
+    reports, said so on every figure."""
     engine: Engine = "local"
     address: Address = None
     out: Out = None
@@ -36,7 +37,7 @@ class Frontier:
 
 
 def frontier(given: list[str]) -> int:
-    """`pgc frontier`."""
+    """Run `pgc frontier` with the given flags."""
     from pgc.studies.frontier.frontier import frontier as run  # a missing extra is its own
 
     return run_study(Frontier, "frontier", given, run)

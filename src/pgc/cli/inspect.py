@@ -24,7 +24,7 @@ class Inspect:
 
 
 def inspect(given: list[str]) -> int:
-    """`pgc inspect`."""
+    """Run `pgc inspect` with the given flags."""
     args = parse(Inspect, "inspect", given)
     facts = run_inspect(args.file, args.offer)
     if args.json:

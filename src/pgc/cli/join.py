@@ -16,35 +16,44 @@ from pgc.errors import Interrupted, PgcError, require
 
 @dataclass(frozen=True)
 class Join:
-    """Run a device against a service: play the policy in this device's world, randomise, charge the ledger, report.
+    """Run a device against a service: play the policy in this device's world, randomise, charge the
+    ledger, report.
 
-    Killed at any point it can be started again with the same command: nothing is charged or counted twice.
+    Killed at any point it can be started again with the same command: nothing is charged or counted
+    twice.
     """
 
     url: Positional[str]
     """Of the service, for instance https://localhost:8443."""
     limit: float
-    """ε: the lifetime limit of a new ledger, whatever the service asks for. A ledger that is there keeps its own."""
+    """ε: the lifetime limit of a new ledger, whatever the service asks for. A ledger that is there
+    keeps its own."""
     token: str | None = None
     """What admits this device (pgc tokens issue prints it)."""
     tokens: Path | None = None
-    """A file with one token a line, for several simulated devices: pgc tokens issue --count K > FILE."""
+    """A file with one token a line, for several simulated devices: pgc tokens issue --count K >
+    FILE."""
     devices: int | None = None
     """How many simulated devices; by default one for each token."""
     world: str = "cartpole"
-    """The world that the device lives in: a built-in one, gymnasium:ID, or MODULE:CLASS of a Gymnasium environment."""
+    """The world that the device lives in: a built-in one, gymnasium:ID, or MODULE:CLASS of a
+    Gymnasium environment."""
     max_steps: int | None = None
-    """Of an episode in a world of your own, if the service's config has another than the usual; so --threshold and --bounds."""
+    """Of an episode in a world of your own, if the service's config has another than the usual; so
+    --threshold and --bounds."""
     threshold: float | None = None
     """Θ of a world of your own."""
     bounds: tuple[str, ...] | None = None
     """Public box of the observations of a world of your own: INDEX=low:high."""
     population: tuple[str, ...] | None = None
-    """How the worlds of several devices differ, as in pgc train: FIELD=v1,v2,… or FIELD=low:high; by default the world's own."""
+    """How the worlds of several devices differ, as in pgc train: FIELD=v1,v2,… or FIELD=low:high;
+    by default the world's own."""
     ledger: Path | None = None
-    """This device's ledger, by default ledger.db; for several devices the folder of their ledgers, by default ledgers."""
+    """This device's ledger, by default ledger.db; for several devices the folder of their ledgers,
+    by default ledgers."""
     new_ledger: bool = False
-    """Make the ledger if there is none. Without it, a missing file is an error and not a fresh budget."""
+    """Make the ledger if there is none. Without it, a missing file is an error and not a fresh
+    budget."""
     model: str = "default"
     """Which of the service's models."""
     ca: Path | None = None
@@ -59,7 +68,7 @@ class Join:
 
 
 def join(given: list[str]) -> int:
-    """`pgc join`."""
+    """Run `pgc join` with the given flags; returns 2 if a device failed."""
     require("httpx", "service")
     import numpy as np
 
@@ -81,16 +90,24 @@ def join(given: list[str]) -> int:
         card = service.card()
     if card.get("world") != args.world:
         trains = "".join(c for c in str(card.get("world"))[:40] if c.isprintable())
-        raise PgcError(f"the service trains for {trains}; this device's world is {args.world} (--world)")
+        raise PgcError(
+            f"the service trains for {trains}; this device's world is {args.world} (--world)"
+        )
     begun = said = time.monotonic()
 
     def say(done: int, accepted: int) -> None:
         nonlocal said
-        if len(admitted) > 1 and not args.json and (time.monotonic() > said + 5 or done == len(admitted)):
+        if (
+            len(admitted) > 1
+            and not args.json
+            and (time.monotonic() > said + 5 or done == len(admitted))
+        ):
             said = time.monotonic()
             rate = accepted / (said - begun)
             print(
-                f"{done} of {len(admitted)} devices are done: {accepted} reports accepted, {rate:.0f} a second", file=sys.stderr
+                f"{done} of {len(admitted)} devices are done: {accepted} reports accepted, "
+                f"{rate:.0f} a second",
+                file=sys.stderr,
             )
 
     fleet = Fleet(
@@ -117,7 +134,11 @@ def join(given: list[str]) -> int:
         print_json(result)
     else:
         together = "" if len(admitted) == 1 else " in their ledgers together"
-        print(f"{joined.accepted} report(s) accepted; ε = {result['epsilon_left']:g} is left{together}.", end=" ")
+        print(
+            f"{joined.accepted} report(s) accepted; ε = {result['epsilon_left']:g} is "
+            f"left{together}.",
+            end=" ",
+        )
         print("; ".join(f"{n} device(s): {words}" for words, n in joined.ended.most_common()) + ".")
     return 2 if joined.failed else 0
 
@@ -142,5 +163,7 @@ def _admitted(args: Join) -> tuple[list[str], list[Path]]:
         raise PgcError(f"{args.tokens} has {len(found)} token(s); {wanted} are needed")
     folder = args.ledger or Path("ledgers")
     if folder.exists() and not folder.is_dir():
-        raise PgcError(f"{folder} is no folder; several devices keep their ledgers in one (--ledger)")
+        raise PgcError(
+            f"{folder} is no folder; several devices keep their ledgers in one (--ledger)"
+        )
     return found[:wanted], [folder / f"{n:06}.db" for n in range(wanted)]

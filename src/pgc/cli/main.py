@@ -16,7 +16,7 @@ COMMANDS: dict[str, str] = {
     "evaluate": "a saved policy, world by world; a picture or a GIF",
     "compare": "several runs on one figure",
     "inspect": "what exactly is in this offer, report, ledger or run, in words",
-    "audit": "try to break a mechanism's claim: a lower bound on ε from samples; exits 1 on a violation",
+    "audit": "try to break a mechanism's claim: a lower bound on ε from samples; exits 1 if it is",
     "account": "what T submissions cost, basic and tight; amplification by shuffling",
     "serve": "the aggregator as a service for real devices",
     "tokens": "which devices may report to it",
@@ -27,9 +27,9 @@ COMMANDS: dict[str, str] = {
 CONTENTS = """\
 pgc: Private Gradient Collection, locally private distributed reinforcement learning
 
-A central aggregator that nobody has to trust backend out a policy θ; each private agent plays it in its own world,
-computes one gradient, randomises it on its own device so that ε-local differential privacy holds, and sends only
-that; the aggregator updates θ and backend it out again.
+A central aggregator that nobody has to trust hands out a policy θ; each private agent plays it in
+its own world, computes one gradient, randomises it on its own device so that ε-local differential
+privacy holds, and sends only that; the aggregator updates θ and hands it out again.
 
 {commands}
 
@@ -65,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(verb: str, given: list[str]) -> int:
     if verb not in COMMANDS:
-        raise PgcError(f"unknown command '{verb}'; choose one of: {', '.join(COMMANDS)} (pgc --help)")
+        raise PgcError(
+            f"unknown command '{verb}'; choose one of: {', '.join(COMMANDS)} (pgc --help)"
+        )
     code: int = getattr(require(f"pgc.cli.{verb}", "train"), verb)(given)
     return code

@@ -17,13 +17,17 @@ from pgc.errors import PgcError
 Command = TypeVar("Command")
 
 
-def parse(kind: type[Command], verb: str, given: list[str], default: Command | None = None) -> Command:
+def parse(
+    kind: type[Command], verb: str, given: list[str], default: Command | None = None
+) -> Command:
     """The flags of a command, or one line that says which of them is wrong."""
     extra: dict[str, Any] = {} if default is None else {"default": default}
     said = io.StringIO()
     try:
         with redirect_stdout(said), redirect_stderr(said):
-            parsed: Command = tyro.cli(kind, prog=f"pgc {verb}", args=given, config=(FlagCreatePairsOff,), **extra)
+            parsed: Command = tyro.cli(
+                kind, prog=f"pgc {verb}", args=given, config=(FlagCreatePairsOff,), **extra
+            )
     except SystemExit as stop:
         if not stop.code:  # --help
             print(said.getvalue(), end="")

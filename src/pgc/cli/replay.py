@@ -14,7 +14,8 @@ from pgc.errors import require
 
 @dataclass(frozen=True)
 class Replay:
-    """Check a store: compute θ again from the accepted reports, in their order, and compare every version that is kept.
+    """Check a store: compute θ again from the accepted reports, in their order, and compare every
+    version that is kept.
 
     Exits 1 if a version differs.
     """
@@ -30,7 +31,7 @@ class Replay:
 
 
 def replay(given: list[str]) -> int:
-    """`pgc replay`."""
+    """Run `pgc replay` with the given flags; returns 1 if a version differs."""
     require("sqlalchemy", "service")
     import numpy as np
     from safetensors.numpy import save
@@ -45,12 +46,26 @@ def replay(given: list[str]) -> int:
         database.close()
     if args.policy is not None:
         with readable():
-            args.policy.write_bytes(save({"theta": np.asarray(made.state.theta), "averaged": np.asarray(made.state.average)}))
+            args.policy.write_bytes(
+                save(
+                    {
+                        "theta": np.asarray(made.state.theta),
+                        "averaged": np.asarray(made.state.average),
+                    }
+                )
+            )
     result = made._asdict() | {"same": made.differs is None}
     del result["state"]
     if args.json:
         print_json(result)
     else:
-        words = "the same to the bit" if made.differs is None else f"NOT the same from version {made.differs} on"
-        print(f"{made.reports} reports make {made.versions} versions; {made.compared} of them are kept, and are {words}")
+        words = (
+            "the same to the bit"
+            if made.differs is None
+            else f"NOT the same from version {made.differs} on"
+        )
+        print(
+            f"{made.reports} reports make {made.versions} versions; {made.compared} of them are "
+            f"kept, and are {words}"
+        )
     return 0 if made.differs is None else 1

@@ -26,31 +26,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Serve:
-    """Run the aggregator as a service: hand out offers, take reports, update θ. Ctrl-C ends it; started again, it goes on.
+    """Run the aggregator as a service: hand out offers, take reports, update θ. Ctrl-C ends it;
+    started again, it goes on.
 
-    Everything is kept in one folder. Without further flags it listens on this machine only, without TLS.
+    Everything is kept in one folder. Without further flags it listens on this machine only, without
+    TLS.
     """
 
     folder: Positional[Path] = Path("service")
     """Where everything is kept: store.db, and certificates if --dev-tls makes some."""
     store: Store = None
     config: Path | None = None
-    """The config.yaml of a run (pgc train leaves one) for a new model; by default what pgc train does at --epsilon, --world."""
+    """The config.yaml of a run (pgc train leaves one) for a new model; by default what pgc train
+    does at --epsilon, --world."""
     theta: Path | None = None
-    """θ_0 of a policy of the devices' own (numpy.save), which this program need not know: a new model that learns from gradients
-    alone. --world and what belongs to it then mean nothing."""
+    """θ_0 of a policy of the devices' own (numpy.save), which this program need not know: a new
+    model that learns from gradients alone. --world and what belongs to it then mean nothing."""
     model: str = "default"
-    """The model's name. Several may live in one store: start once with each --config; later starts serve all of them."""
+    """The model's name. Several may live in one store: start once with each --config; later starts
+    serve all of them."""
     world: str | None = None
     """The world of a new model, where no --config is given; by default cartpole."""
     epsilon: float | None = None
-    """ε of one agent, for all it ever sends, of a new model, where no --config is given; by default 1."""
+    """ε of one agent, for all it ever sends, of a new model, where no --config is given; by default
+    1."""
     submissions_per_agent: int | None = None
-    """T of a new model, where no --config is given: how often one agent submits, at ε/T each; by default 1."""
+    """T of a new model, where no --config is given: how often one agent submits, at ε/T each; by
+    default 1."""
     score_epsilon: float | None = None
-    """The share of ε for a noisy boolean "score ≥ Θ" in each report, of a new model, where no --config is given; by default 0."""
+    """The share of ε for a noisy boolean "score ≥ Θ" in each report, of a new model, where no
+    --config is given; by default 0."""
     offer_seconds: int = 3600
-    """How long an offer may be answered, however many versions pass. A report after that is refused."""
+    """How long an offer may be answered, however many versions pass. A report after that is
+    refused."""
     host: str = "127.0.0.1"
     """Where to listen."""
     port: int = 8443
@@ -62,13 +70,15 @@ class Serve:
     key: Path | None = None
     """The certificate's private key (PEM)."""
     dev_tls: bool = False
-    """Make an authority and a certificate, for trying things out; devices then need --ca FOLDER/ca.pem."""
+    """Make an authority and a certificate, for trying things out; devices then need --ca
+    FOLDER/ca.pem."""
     plain_text: bool = False
-    """Listen without TLS on an address that others can reach. Tokens can then be read on the way."""
+    """Listen without TLS on an address that others can reach. Tokens can then be read
+    on the way."""
 
 
 def serve(given: list[str]) -> int:
-    """`pgc serve`."""
+    """Run `pgc serve` with the given flags, until it is stopped."""
     for needed in ("uvicorn", "uvloop", "fastapi", "sqlalchemy"):
         require(needed, "service")
     from pgc.cli.stores import readable, store_url
@@ -78,15 +88,25 @@ def serve(given: list[str]) -> int:
     args = parse(Serve, "serve", given)
     if not 1 <= args.offer_seconds <= 10**9:
         raise PgcError("--offer-seconds must be at least 1, and no more than a billion")
-    if not args.plain_text and not args.dev_tls and args.certificate is None and not is_loopback(args.host):
-        raise PgcError(f"{args.host} can be reached by others: give --certificate and --key, --dev-tls, or say --plain-text")
+    if (
+        not args.plain_text
+        and not args.dev_tls
+        and args.certificate is None
+        and not is_loopback(args.host)
+    ):
+        raise PgcError(
+            f"{args.host} can be reached by others: give --certificate and --key, --dev-tls, or "
+            "say --plain-text"
+        )
     with readable():
         tls = _tls(args)
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     log = logging.getLogger("pgc.service")
     log.setLevel(logging.INFO)
     with readable():
-        keeper = Keeper(store_url(args.folder, args.store, make=True), offer_seconds=args.offer_seconds)
+        keeper = Keeper(
+            store_url(args.folder, args.store, make=True), offer_seconds=args.offer_seconds
+        )
     with contextlib.ExitStack() as ending:
         ending.callback(log.info, "stopped; everything is kept")
         ending.callback(keeper.close)
@@ -97,30 +117,47 @@ def serve(given: list[str]) -> int:
             listeners.append(ending.enter_context(server.listen("127.0.0.1", args.operator_port)))
         for name, model in keeper.models.items():
             received, _ = keeper.accepted(name)
-            log.info("%s: version %d, %d reports, ε = %g a report", name, model.version, received, model.query.cost / 1e9)
-        server.serve(keeper, listeners, tls, f"{'https' if tls else 'http'}://{args.host}:{args.port}/")
+            log.info(
+                "%s: version %d, %d reports, ε = %g a report",
+                name,
+                model.version,
+                received,
+                model.query.cost / 1e9,
+            )
+        server.serve(
+            keeper, listeners, tls, f"{'https' if tls else 'http'}://{args.host}:{args.port}/"
+        )
     return 0
 
 
 def _choose_model(keeper: Keeper, args: Serve) -> None:
-    """Make the model that the flags name, if there is none; refuse flags that contradict one that is there."""
+    """Make the model that the flags name, if there is none; refuse flags that contradict one that
+    is there.
+    """
     new = args.config is not None or args.theta is not None
     if args.model not in keeper.models and (new or not keeper.models):
         theta = None if args.theta is None else _theta(args.theta)
         keeper.create(args.model, _config(args, theta), theta)
     elif args.model not in keeper.models:
         raise PgcError(
-            f"there is no model '{args.model}'; for a new one beside {', '.join(keeper.models)} give --config or --theta"
+            f"there is no model '{args.model}'; for a new one beside {', '.join(keeper.models)} "
+            "give --config or --theta"
         )
     elif new:
-        raise PgcError(f"there is a model '{args.model}' already; a model keeps its config (give another --model)")
+        raise PgcError(
+            f"there is a model '{args.model}' already; a model keeps its config (give another "
+            "--model)"
+        )
     else:
         config = keeper.models[args.model].config
         for name in ("world", "epsilon", "submissions_per_agent", "score_epsilon"):
             asked = getattr(args, name)
             if asked is not None and asked != getattr(config, name):
                 flag = "--" + name.replace("_", "-")
-                raise PgcError(f"the model '{args.model}' has {flag} {getattr(config, name)}, for life; give another --model")
+                raise PgcError(
+                    f"the model '{args.model}' has {flag} {getattr(config, name)}, for life; give "
+                    "another --model"
+                )
 
 
 def _theta(path: Path) -> np.ndarray:
@@ -142,8 +179,13 @@ def _config(args: Serve, theta: np.ndarray | None) -> TrainConfig:
             return replace(from_yaml(args.config.read_text()), own_policy=own)
         except OSError as error:
             raise PgcError(f"cannot read {args.config} ({error.strerror})") from None
-    asked = {name: getattr(args, name) for name in ("world", "epsilon", "submissions_per_agent", "score_epsilon")}
-    return configure(own_policy=own, **{name: value for name, value in asked.items() if value is not None})
+    asked = {
+        name: getattr(args, name)
+        for name in ("world", "epsilon", "submissions_per_agent", "score_epsilon")
+    }
+    return configure(
+        own_policy=own, **{name: value for name, value in asked.items() if value is not None}
+    )
 
 
 def _tls(args: Serve) -> dict[str, str]:
@@ -158,7 +200,10 @@ def _tls(args: Serve) -> dict[str, str]:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(args.certificate, args.key)
         except ssl.SSLError as error:
-            raise PgcError(f"{args.certificate} and {args.key} are no certificate with its key ({error.reason})") from None
+            raise PgcError(
+                f"{args.certificate} and {args.key} are no certificate with its key "
+                f"({error.reason})"
+            ) from None
         return {"ssl_certfile": str(args.certificate), "ssl_keyfile": str(args.key)}
     if not args.dev_tls:
         return {}

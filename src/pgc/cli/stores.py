@@ -1,4 +1,6 @@
-"""The store that `pgc serve`, `pgc tokens` and `pgc replay` work on, and what can go wrong with it."""
+"""The store that `pgc serve`, `pgc tokens` and `pgc replay` work on, and what can go
+wrong with it.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,13 @@ def readable() -> Iterator[None]:
     try:
         yield
     except sqlalchemy.exc.DBAPIError as error:
-        raise PgcError(f"the store cannot be used ({str(error.orig).strip().splitlines()[0]})") from None
+        raise PgcError(
+            f"the store cannot be used ({str(error.orig).strip().splitlines()[0]})"
+        ) from None
     except OSError as error:
-        raise PgcError(f"cannot use {error.filename or 'a file'} ({error.strerror or error})") from None
+        raise PgcError(
+            f"cannot use {error.filename or 'a file'} ({error.strerror or error})"
+        ) from None
     except (ValueError, EOFError) as error:
         raise PgcError(f"cannot read what was given ({str(error).partition(chr(10))[0]})") from None
 

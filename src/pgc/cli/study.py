@@ -19,7 +19,10 @@ def run_study(kind: type[Any], verb: str, given: list[str], run: Callable[..., F
     resume_alone(given, args.resume, "--resume", "--json", *WHO_PLAYS)
     require("jinja2", "report")  # before an hour of work, not after
     with Watch(quiet=args.json) as progress:
-        folder = run(**{f.name: getattr(args, f.name) for f in fields(args) if f.name != "json"}, progress=progress)
+        folder = run(
+            **{f.name: getattr(args, f.name) for f in fields(args) if f.name != "json"},
+            progress=progress,
+        )
     if args.json:
         return print_json(folder.summary)
     meaning = folder.summary["meaning"]

@@ -17,7 +17,8 @@ from pgc.errors import PgcError, require
 class Tokens:
     """Issue, revoke or count the tokens with which devices may report. Printed once, stored hashed.
 
-    pgc tokens issue FOLDER --count 10 --submissions 1 · pgc tokens revoke FOLDER --token TOKEN · pgc tokens count FOLDER
+    pgc tokens issue FOLDER --count 10 --submissions 1 · pgc tokens revoke FOLDER --token TOKEN ·
+    pgc tokens count FOLDER
     """
 
     action: Positional[Literal["issue", "revoke", "count"]]
@@ -35,7 +36,7 @@ class Tokens:
 
 
 def tokens(given: list[str]) -> int:
-    """`pgc tokens`."""
+    """Run `pgc tokens` with the given flags."""
     require("sqlalchemy", "service")
     from pgc.cli.stores import readable
 
@@ -62,7 +63,10 @@ def _tokens(args: Tokens) -> tuple[dict[str, Any], str]:
         with database.reading() as db:
             tally = store.count_tokens(db)
         result = tally._asdict()
-        said = f"{tally.usable} usable, for {tally.reports_left} reports; {tally.used_up} used up; {tally.revoked} revoked"
+        said = (
+            f"{tally.usable} usable, for {tally.reports_left} reports; {tally.used_up} used up; "
+            f"{tally.revoked} revoked"
+        )
     else:
         if args.token is None:
             raise PgcError("which? pgc tokens revoke FOLDER --token TOKEN")

@@ -16,28 +16,33 @@ from pgc.runs.progress import Watch
 class Train(TrainConfig):
     """Train one policy for a population of private worlds under ε-local differential privacy.
 
-    Leaves a folder with config.yaml, metrics/ (one row per submission), policy.safetensors, curve.png, privacy.json and
-    summary.json, and prints its path last. Ctrl-C leaves a checkpoint for --resume.
+    Leaves a folder with config.yaml, metrics/ (one row per submission), policy.safetensors,
+    curve.png, privacy.json and summary.json, and prints its path last. Ctrl-C leaves a checkpoint
+    for --resume.
     """
 
     out: Out = None
     resume: Path | None = None
-    """Continue this run folder from its checkpoint, to the bit-identical result. Takes no other setting."""
+    """Continue this run folder from its checkpoint, to the bit-identical result. Takes no other
+    setting."""
     engine: Engine = "local"
     address: Address = None
     processes: int | None = None
-    """How many play at the same time, of a world that plays on the host or on a Ray cluster; by default one for each core."""
+    """How many play at the same time, of a world that plays on the host or on a Ray cluster; by
+    default one for each core."""
     checkpoint_seconds: float = training.CHECKPOINT_SECONDS
     """How often a checkpoint is written: what a kill can cost. Never changes a result."""
     json: Json = False
 
 
 def train(given: list[str]) -> int:
-    """`pgc train`."""
+    """Run `pgc train` with the given flags."""
     names = [f.name for f in fields(TrainConfig)]
     preset = configure(preset=_preset(given))
     args = parse(Train, "train", given, Train(**{name: getattr(preset, name) for name in names}))
-    resume_alone(given, args.resume, "--resume", "--json", "--checkpoint-seconds", "--processes", *WHO_PLAYS)
+    resume_alone(
+        given, args.resume, "--resume", "--json", "--checkpoint-seconds", "--processes", *WHO_PLAYS
+    )
     config = None
     if args.resume is None:
         config = TrainConfig(**{name: getattr(args, name) for name in names})

@@ -1,4 +1,7 @@
-"""What decides a run, and the parts that are built from it. A run is a function of (config, seed)."""
+"""What decides a run, and the parts that are built from it.
+
+A run is a function of (config, seed).
+"""
 
 from pgc.config.config import TrainConfig
 from pgc.config.files import from_yaml, to_yaml

@@ -16,20 +16,33 @@ def to_yaml(config: TrainConfig) -> str:
     """The config as YAML, fields in order."""
     plain = {f.name: getattr(config, f.name) for f in fields(config)}
     return yaml.safe_dump(
-        {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}, sort_keys=False, allow_unicode=True
+        {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()},
+        sort_keys=False,
+        allow_unicode=True,
     )
 
 
 def from_yaml(text: str) -> TrainConfig:
-    """The inverse of `to_yaml`. A field that an older pgc did not have is what its preset says, which is what was done then."""
+    """The inverse of `to_yaml`.
+
+    A field that an older pgc did not have is what its preset says, which is what was done then.
+    """
     values: Any
     try:
         values = yaml.safe_load(text)
         known = {f.name for f in fields(TrainConfig)}
-        if not isinstance(values, dict) or not isinstance(values.get("preset"), str) or not set(values) <= known:
+        if (
+            not isinstance(values, dict)
+            or not isinstance(values.get("preset"), str)
+            or not set(values) <= known
+        ):
             raise ValueError("its fields are not those of a pgc run")
     except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise PgcError(f"config.yaml cannot be read ({reason}); was it made by another version of pgc?") from None
-    settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        raise PgcError(
+            f"config.yaml cannot be read ({reason}); was it made by another version of pgc?"
+        ) from None
+    settings: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+    }
     return configure(**settings)

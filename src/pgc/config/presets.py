@@ -39,11 +39,15 @@ PRESETS: dict[str, TrainConfig] = {
 
 
 def configure(**settings: Any) -> TrainConfig:
-    """The preset that is named (or the default one) with some settings changed: what the command line does with its flags."""
+    """The preset that is named (or the default one) with some settings changed: what the command
+    line does with its flags.
+    """
     preset = settings.get("preset", "default")
     if preset not in PRESETS:
         raise PgcError(f"unknown preset '{preset}'; choose one of: {', '.join(PRESETS)}")
     unknown = set(settings) - {f.name for f in fields(TrainConfig)}
     if unknown:
-        raise PgcError(f"unknown setting(s): {', '.join(sorted(unknown))}; pgc train --help lists them")
+        raise PgcError(
+            f"unknown setting(s): {', '.join(sorted(unknown))}; pgc train --help lists them"
+        )
     return replace(PRESETS[preset], **settings)

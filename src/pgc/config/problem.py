@@ -1,4 +1,6 @@
-"""From a config to the parts of a run: the agents' local training, the aggregator, and the ε that truly holds."""
+"""From a config to the parts of a run: the agents' local training, the aggregator, and the ε that
+truly holds.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ class Problem:
 
     @property
     def epsilon(self) -> float:
-        """The whole loss of one agent in truth, by sequential composition (Theorem 1 of the paper)."""
+        """The whole loss of one agent in truth, by sequential composition (Theorem 1 of
+        the paper).
+        """
         if self.randomiser.mechanism.guarantee.honest:
             return self.config.epsilon
         return self.epsilon_gradient + self.epsilon_score
@@ -86,7 +90,9 @@ class Parts(NamedTuple):
 
 
 def resolve(config: TrainConfig) -> TrainConfig:
-    """Fills in what a config leaves to its preset and to the rules, so that `config.yaml` says everything."""
+    """Fills in what a config leaves to its preset and to the rules, so that `config.yaml` says
+    everything.
+    """
     return _resolved(config, world_of(config)).config
 
 
@@ -101,18 +107,34 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
         where = _suitable_subspace(policy, world.observation_bounds, per_report)
     subspace = _make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
     directions = 0 if subspace is None else subspace.dim
-    episodes = rules.local_episodes(per_report, directions) if config.local_episodes is None else config.local_episodes
-    buffer_size = (kind.paper_buffer if paper else DEFAULT_BUFFER) if config.buffer_size is None else config.buffer_size
-    rate = PAPER_LEARNING_RATE if paper else rules.learning_rate(per_report, buffer_size, directions)
+    episodes = (
+        rules.local_episodes(per_report, directions)
+        if config.local_episodes is None
+        else config.local_episodes
+    )
+    buffer_size = (
+        (kind.paper_buffer if paper else DEFAULT_BUFFER)
+        if config.buffer_size is None
+        else config.buffer_size
+    )
+    rate = (
+        PAPER_LEARNING_RATE if paper else rules.learning_rate(per_report, buffer_size, directions)
+    )
     if world.name not in WORLDS:  # what a world of one's own was found to be like
-        bounds = tuple(f"{i}={low!r}:{high!r}" for i, (low, high) in enumerate(world.observation_bounds))
-        config = replace(config, max_steps=world.max_steps, threshold=world.score_threshold, bounds=bounds)
+        bounds = tuple(
+            f"{i}={low!r}:{high!r}" for i, (low, high) in enumerate(world.observation_bounds)
+        )
+        config = replace(
+            config, max_steps=world.max_steps, threshold=world.score_threshold, bounds=bounds
+        )
     config = replace(
         config,
         mechanism=mechanism,
         epsilon=epsilon,
         policy=config.policy or ("actor-critic" if world.image is None else "convolutional"),
-        clip=(kind.paper_clip if paper else kind.default_clip) if config.clip is None else config.clip,
+        clip=(kind.paper_clip if paper else kind.default_clip)
+        if config.clip is None
+        else config.clip,
         subspace=where,
         local_episodes=episodes,
         estimator=config.estimator or rules.estimator(directions, episodes),
@@ -127,7 +149,9 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnProblem:
-    """A config for a policy of the devices' own: of θ an aggregator needs to know how long it is, and no more."""
+    """A config for a policy of the devices' own: of θ an aggregator needs to know how long it is,
+    and no more.
+    """
 
     config: TrainConfig
     mechanism: Mechanism
@@ -142,14 +166,20 @@ def build_own(config: TrainConfig) -> OwnProblem:
     dim = config.own_policy
     assert dim is not None
     if config.subspace not in (None, "full"):
-        raise PgcError("of a policy of the devices' own the whole gradient is reported: --subspace full")
-    gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
+        raise PgcError(
+            "of a policy of the devices' own the whole gradient is reported: --subspace full"
+        )
+    gradient_epsilon, score_epsilon = split_budget(
+        config.epsilon, config.score_epsilon, config.submissions_per_agent
+    )
     buffer_size = DEFAULT_BUFFER if config.buffer_size is None else config.buffer_size
     config = replace(
         config,
         subspace="full",
         clip=kind.default_clip if config.clip is None else config.clip,
-        local_episodes=rules.local_episodes(gradient_epsilon, 0) if config.local_episodes is None else config.local_episodes,
+        local_episodes=rules.local_episodes(gradient_epsilon, 0)
+        if config.local_episodes is None
+        else config.local_episodes,
         buffer_size=buffer_size,
         learning_rate=rules.learning_rate(gradient_epsilon, buffer_size, 0)
         if config.learning_rate is None
@@ -171,14 +201,22 @@ def build(config: TrainConfig) -> Problem:
     find_mechanism(config.mechanism)
     config, world, policy, subspace = _resolved(config, world)
     if isinstance(policy, TorchPolicy) and isinstance(world, CompiledWorld):
-        raise PgcError(f"a PyTorch policy plays on the host, not in {world.name}; use a Gymnasium world (--world gymnasium:ID)")
-    gradient_epsilon, score_epsilon = split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
+        raise PgcError(
+            f"a PyTorch policy plays on the host, not in {world.name}; use a Gymnasium world "
+            "(--world gymnasium:ID)"
+        )
+    gradient_epsilon, score_epsilon = split_budget(
+        config.epsilon, config.score_epsilon, config.submissions_per_agent
+    )
     assert config.population is not None and config.local_episodes is not None
     assert config.output_cap is not None
-    mechanism = _make_mechanism(config, policy.dim if subspace is None else subspace.dim, gradient_epsilon)
+    mechanism = _make_mechanism(
+        config, policy.dim if subspace is None else subspace.dim, gradient_epsilon
+    )
     if config.estimator == "evolution" and mechanism.dim > MOST_DIRECTIONS:
         raise PgcError(
-            f"evolution can try at most {MOST_DIRECTIONS} directions, not {mechanism.dim}; give a subspace, or policy-gradient"
+            f"evolution can try at most {MOST_DIRECTIONS} directions, not {mechanism.dim}; give a "
+            "subspace, or policy-gradient"
         )
     training = LocalTraining(
         world=world,
@@ -198,7 +236,10 @@ def build(config: TrainConfig) -> Problem:
     cap = None
     if config.output_cap < math.inf:
         if not isinstance(policy, ActorCritic):
-            raise PgcError("output_cap scales the head of an actor-critic network; a policy of your own has none that is known")
+            raise PgcError(
+                "output_cap scales the head of an actor-critic network; a policy of your own has "
+                "none that is known"
+            )
         cap = OutputCap(policy=policy, bounds=bounds, most=config.output_cap)
     return Problem(
         config=config,
@@ -223,10 +264,15 @@ def _make_mechanism(config: TrainConfig, dim: int, epsilon: float) -> Mechanism:
     )
 
 
-def _make_aggregator(config: TrainConfig, subspace: Subspace | None, cap: OutputCap | None) -> Aggregator:
+def _make_aggregator(
+    config: TrainConfig, subspace: Subspace | None, cap: OutputCap | None
+) -> Aggregator:
     assert config.buffer_size is not None and config.learning_rate is not None
     if config.trim and int(config.trim * config.buffer_size) < 1:
-        raise PgcError(f"trim {config.trim:g} of a buffer of {config.buffer_size} leaves out nothing; enlarge one of them")
+        raise PgcError(
+            f"trim {config.trim:g} of a buffer of {config.buffer_size} leaves out nothing; enlarge "
+            "one of them"
+        )
     return Aggregator(
         optimizer=_make_optimizer(config.optimizer),
         learning_rate=config.learning_rate,
@@ -248,12 +294,18 @@ def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:
     name = config.policy or ("actor-critic" if world.image is None else "convolutional")
     if name == "convolutional":
         if world.image is None:
-            raise PgcError(f"a convolutional policy is for pictures; an observation of {world.name} is a vector")
+            raise PgcError(
+                f"a convolutional policy is for pictures; an observation of {world.name} is a "
+                "vector"
+            )
         return _of_pictures(world.image, world.actions, bounds)
     if name != "actor-critic":
         return _of_ones_own(name, world.image or (world.observation_dim,), world.actions, bounds)
     if world.image is not None:
-        raise PgcError(f"an observation of {world.name} is a picture: use --policy convolutional, or one of your own")
+        raise PgcError(
+            f"an observation of {world.name} is a picture: use --policy convolutional, or one of "
+            "your own"
+        )
     return ActorCritic(
         observation_dim=world.observation_dim,
         actions=world.actions,
@@ -269,9 +321,14 @@ def _of_pictures(image: tuple[int, int, int], actions: Actions, bounds: Bounds |
 
 
 @cache
-def _of_ones_own(name: str, shape: tuple[int, ...], actions: Actions, bounds: Bounds | None) -> OwnPolicy | TorchPolicy:
+def _of_ones_own(
+    name: str, shape: tuple[int, ...], actions: Actions, bounds: Bounds | None
+) -> OwnPolicy | TorchPolicy:
     if ":" not in name:
-        raise PgcError(f"unknown policy '{name}'; choose actor-critic, convolutional, or MODULE:NAME of your own")
+        raise PgcError(
+            f"unknown policy '{name}'; choose actor-critic, convolutional, or MODULE:NAME of your "
+            "own"
+        )
     make = load(name, "policy")
     try:
         made = make(shape, actions.outputs) if callable(make) else None
@@ -282,12 +339,19 @@ def _of_ones_own(name: str, shape: tuple[int, ...], actions: Actions, bounds: Bo
     if isinstance(made, OwnTorch):
         return TorchPolicy(made, shape, actions, bounds)
     if not isinstance(made, Own):
-        raise PgcError(f"{name}({shape}, {actions.outputs}) is not a policy; return what one of pgc.policies.own's from_… makes")
+        raise PgcError(
+            f"{name}({shape}, {actions.outputs}) is not a policy; return what one of "
+            "pgc.policies.own's from_… makes"
+        )
     return OwnPolicy(made, shape, actions, bounds)
 
 
-def _suitable_subspace(policy: Policy | TorchPolicy, bounds: Bounds, epsilon: float) -> Literal["full", "linear", "quadratic"]:
-    """The whole gradient of what only PyTorch differentiates, or sees very much; pictures have no quadratic features."""
+def _suitable_subspace(
+    policy: Policy | TorchPolicy, bounds: Bounds, epsilon: float
+) -> Literal["full", "linear", "quadratic"]:
+    """The whole gradient of what only PyTorch differentiates, or sees very much; pictures have no
+    quadratic features.
+    """
     if isinstance(policy, TorchPolicy):
         return "full"
     if bounds and _feature_subspace(policy, bounds, 1).dim > MOST_DIRECTIONS:
@@ -314,7 +378,9 @@ def make_recipe(config: TrainConfig, world: World, policy: Policy | TorchPolicy)
     return Recipe(
         **{f.name: getattr(config, f.name) for f in fields(LossOptions)},
         bounds=tuple((float(low), float(high)) for low, high in world.observation_bounds),
-        actions=actions.count if isinstance(actions, Categorical) else tuple(zip(actions.low, actions.high, strict=True)),
+        actions=actions.count
+        if isinstance(actions, Categorical)
+        else tuple(zip(actions.low, actions.high, strict=True)),
         max_steps=world.max_steps,
         score_threshold=world.score_threshold,
         image=world.image,
@@ -329,21 +395,32 @@ def make_recipe(config: TrainConfig, world: World, policy: Policy | TorchPolicy)
     )
 
 
-def _make_subspace(config: TrainConfig, policy: Policy | TorchPolicy, bounds: Bounds) -> Subspace | None:
+def _make_subspace(
+    config: TrainConfig, policy: Policy | TorchPolicy, bounds: Bounds
+) -> Subspace | None:
     if config.subspace in (None, "full"):
         return None
     if config.subspace == "random":
         if config.subspace_dim > policy.dim:
-            raise PgcError(f"subspace_dim must be at most d = {policy.dim}, not {config.subspace_dim}")
+            raise PgcError(
+                f"subspace_dim must be at most d = {policy.dim}, not {config.subspace_dim}"
+            )
         return RandomSubspace(policy=policy, size=config.subspace_dim)
     if isinstance(policy, TorchPolicy):
-        raise PgcError(f"the {config.subspace} subspace needs a policy in JAX; report the whole gradient, or a random subspace")
+        raise PgcError(
+            f"the {config.subspace} subspace needs a policy in JAX; report the whole gradient, or "
+            "a random subspace"
+        )
     if isinstance(policy, ActorCritic) and config.initial == "zeros" and config.hidden:
-        raise PgcError(f"a {config.subspace} subspace moves the policy's head alone; from --initial zeros that sees nothing")
+        raise PgcError(
+            f"a {config.subspace} subspace moves the policy's head alone; from --initial zeros "
+            "that sees nothing"
+        )
     made = _feature_subspace(policy, bounds, 1 if config.subspace == "linear" else 2)
     if made.dim > MOST_FEATURES:
         raise PgcError(
-            f"a {config.subspace} subspace would have {made.dim:,} dimensions; report the whole gradient, or a random one"
+            f"a {config.subspace} subspace would have {made.dim:,} dimensions; report the whole "
+            "gradient, or a random one"
         )
     return made
 
@@ -354,11 +431,13 @@ def _make_optimizer(name: str) -> optax.GradientTransformation:
     try:
         made = factory(learning_rate=1.0) if callable(factory) else None
         if isinstance(made, optax.GradientTransformation):
-            made.update(jnp.zeros(2), made.init(jnp.zeros(2)), jnp.zeros(2))  # some want more than a gradient
+            # some want more than a gradient
+            made.update(jnp.zeros(2), made.init(jnp.zeros(2)), jnp.zeros(2))
     except TypeError:
         made = None
     if not isinstance(made, optax.GradientTransformation):
         raise PgcError(
-            f"'{name}' is not an optimiser of optax with a learning rate; try sgd, adam, rmsprop, or MODULE:NAME of your own"
+            f"'{name}' is not an optimiser of optax with a learning rate; try sgd, adam, rmsprop, "
+            "or MODULE:NAME of your own"
         )
     return made

@@ -14,7 +14,8 @@ from pgc.numerics.randomness import MAX_ITEMS
 
 
 def validate(config: TrainConfig) -> World:
-    """Checks the kind of every value and the range of every number, and returns the world that the config names.
+    """Checks the kind of every value and the range of every number, and returns the world that the
+    config names.
 
     Other names are checked by the parts that know them.
     """
@@ -26,19 +27,31 @@ def validate(config: TrainConfig) -> World:
     kinds = get_type_hints(TrainConfig)
     for f in fields(config):
         value = getattr(config, f.name)
-        demand(_is_a(value, kinds[f.name]), f"{f.name} cannot be {value!r}; pgc train --help says what it takes")
+        demand(
+            _is_a(value, kinds[f.name]),
+            f"{f.name} cannot be {value!r}; pgc train --help says what it takes",
+        )
         demand(not (isinstance(value, float) and math.isnan(value)), f"{f.name} is not a number")
-    demand(config.epsilon > 0, f"epsilon must be greater than 0 (inf for no privacy), not {config.epsilon:g}")
-    demand(config.score_epsilon >= 0, f"score_epsilon must be 0 (no score) or more, not {config.score_epsilon:g}")
+    demand(
+        config.epsilon > 0,
+        f"epsilon must be greater than 0 (inf for no privacy), not {config.epsilon:g}",
+    )
+    demand(
+        config.score_epsilon >= 0,
+        f"score_epsilon must be 0 (no score) or more, not {config.score_epsilon:g}",
+    )
     demand(
         config.score_epsilon < config.epsilon and config.score_epsilon < math.inf,
-        f"score_epsilon is a share of epsilon and must be less than it: {config.score_epsilon:g} ≥ {config.epsilon:g}",
+        f"score_epsilon is a share of epsilon and must be less than it: {config.score_epsilon:g} ≥ "
+        f"{config.epsilon:g}",
     )
     for name in (
-        "submissions_per_agent", "workers", "subspace_dim", "uses_per_report", "stop_window", "submissions", "trials",
-        "eval_episodes",
+        "submissions_per_agent", "workers", "subspace_dim", "uses_per_report", "stop_window",
+        "submissions", "trials", "eval_episodes",
     ):  # fmt: skip
-        demand(getattr(config, name) >= 1, f"{name} must be at least 1, not {getattr(config, name)}")
+        demand(
+            getattr(config, name) >= 1, f"{name} must be at least 1, not {getattr(config, name)}"
+        )
     for name in ("buffer_size", "local_episodes", "reduced_dim", "code_size", "max_steps"):
         value = getattr(config, name)
         demand(value is None or value >= 1, f"{name} must be at least 1, not {value}")
@@ -48,24 +61,40 @@ def validate(config: TrainConfig) -> World:
     )
     demand(
         config.submissions + config.workers < MAX_ITEMS // config.workers,
-        f"submissions must be fewer than {MAX_ITEMS // config.workers - config.workers} with {config.workers} workers",
+        f"submissions must be fewer than {MAX_ITEMS // config.workers - config.workers} with "
+        f"{config.workers} workers",
     )
     world = world_of(config)
     longest = world.max_steps * ((config.local_episodes or 20) + 1)
     demand(
         (config.submissions / config.workers + 1) * longest < 2**31,
-        "submissions × local_episodes is more than the virtual clock of 31 bits can count; lower one of them",
+        "submissions × local_episodes is more than the virtual clock of 31 bits can count; lower "
+        "one of them",
     )
     demand(
         config.score_epsilon == 0 or world.score_threshold < math.inf,
-        f"score_epsilon pays for telling whether a score reaches Θ, and {world.name} has none: give --threshold",
+        f"score_epsilon pays for telling whether a score reaches Θ, and {world.name} has none: "
+        "give --threshold",
     )
-    demand(0 <= config.seed < 2**32, f"seed must be between 0 and 2³² − 1 (it has 32 bits), not {config.seed}")
-    demand(all(h >= 1 for h in config.hidden), f"hidden widths must be at least 1, not {config.hidden}")
+    demand(
+        0 <= config.seed < 2**32,
+        f"seed must be between 0 and 2³² − 1 (it has 32 bits), not {config.seed}",
+    )
+    demand(
+        all(h >= 1 for h in config.hidden), f"hidden widths must be at least 1, not {config.hidden}"
+    )
     demand(0 <= config.discount <= 1, f"discount must be between 0 and 1, not {config.discount:g}")
-    demand(0 <= config.alpha_start <= 1, f"alpha_start must be between 0 and 1, not {config.alpha_start:g}")
-    demand(config.alpha_decay > 0, f"alpha_decay must be greater than 0, not {config.alpha_decay:g}")
-    demand(0 <= config.average_from < 1, f"average_from must be at least 0 and less than 1, not {config.average_from:g}")
+    demand(
+        0 <= config.alpha_start <= 1,
+        f"alpha_start must be between 0 and 1, not {config.alpha_start:g}",
+    )
+    demand(
+        config.alpha_decay > 0, f"alpha_decay must be greater than 0, not {config.alpha_decay:g}"
+    )
+    demand(
+        0 <= config.average_from < 1,
+        f"average_from must be at least 0 and less than 1, not {config.average_from:g}",
+    )
     demand(
         config.learning_rate is None or 0 < config.learning_rate < math.inf,
         f"learning_rate must be greater than 0, not {config.learning_rate}",
@@ -74,20 +103,34 @@ def validate(config: TrainConfig) -> World:
         config.own_policy is None or 1 <= config.own_policy <= 2**20,
         f"own_policy is how many numbers θ has: from 1 to {2**20}, not {config.own_policy}",
     )
-    demand(0 <= config.trim < 0.5, f"trim is a share of the buffer at each end: from 0 to less than 0.5, not {config.trim:g}")
-    demand(config.report_norm > 0, f"report_norm must be greater than 0 (inf for none), not {config.report_norm:g}")
+    demand(
+        0 <= config.trim < 0.5,
+        f"trim is a share of the buffer at each end: from 0 to less than 0.5, not {config.trim:g}",
+    )
+    demand(
+        config.report_norm > 0,
+        f"report_norm must be greater than 0 (inf for none), not {config.report_norm:g}",
+    )
     demand(config.spread > 0, f"spread must be greater than 0, not {config.spread:g}")
     demand(
         config.output_cap is None or config.output_cap > 0,
         f"output_cap must be greater than 0 (inf for none), not {config.output_cap}",
     )
     demand(
-        config.estimator != "evolution" or config.local_episodes is None or config.local_episodes >= 2,
-        "evolution compares local episodes: give it at least 2 of them, or use --estimator policy-gradient",
+        config.estimator != "evolution"
+        or config.local_episodes is None
+        or config.local_episodes >= 2,
+        "evolution compares local episodes: give it at least 2 of them, or use --estimator "
+        "policy-gradient",
     )
     if config.stop_rate is not None:
-        demand(0 < config.stop_rate < 1, f"stop_rate must be between 0 and 1, not {config.stop_rate:g}")
-        demand(config.score_epsilon > 0, "stop_rate needs the noisy booleans: give score_epsilon a share of epsilon")
+        demand(
+            0 < config.stop_rate < 1, f"stop_rate must be between 0 and 1, not {config.stop_rate:g}"
+        )
+        demand(
+            config.score_epsilon > 0,
+            "stop_rate needs the noisy booleans: give score_epsilon a share of epsilon",
+        )
     return world
 
 

@@ -14,7 +14,7 @@ class Initialised(Protocol):
     """A policy that can draw its first θ."""
 
     def init(self, key: jax.Array, how: str) -> jax.Array:
-        """Draws θ_0 (d,)."""
+        """Draws θ_0, a vector of d numbers."""
 
 
 def initial_theta(seed: jax.Array, policy: Initialised, how: str) -> jax.Array:

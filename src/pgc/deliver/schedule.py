@@ -1,4 +1,7 @@
-"""α, the probability of a random action. The aggregator schedules it, and it travels in the offer."""
+"""α, the probability of a random action.
+
+The aggregator schedules it, and it travels in the offer.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import jax.numpy as jnp
 
 @dataclass(frozen=True)
 class Schedule:
-    """The paper's schedule: α = max(0, 0.5 − n/1800), where n submissions were received when θ is copied."""
+    """The paper's schedule: α = max(0, 0.5 − n/1800), where n submissions were received when θ is
+    copied.
+    """
 
     start: float = 0.5
     decay: float = 1800.0

@@ -1,13 +1,14 @@
 """A public subspace of θ-space: agents report a gradient's few coordinates in it, not all d.
 
-Noise grows with the dimension that is reported, and what matters of a gradient is how it moves the policy as a *function*.
-A basis W ∈ R^{d×k} is a function of θ and public values alone, so it travels in the offer and costs no ε:
+Noise grows with the dimension that is reported, and what matters of a gradient is how it moves the
+policy as a *function*. A basis W ∈ R^{d×k} is a function of θ and public values alone, so it
+travels in the offer and costs no ε:
 
-    agent        z = Wᵀ g                   the gradient with respect to the coefficients c of θ + W c
-    aggregator   g̃ = W z̃                    in θ-space again, with the basis of the version that the report was made from
+    agent        z = Wᵀ g      the gradient with respect to the coefficients c of θ + W c
+    aggregator   g̃ = W z̃       in θ-space again, with the basis of the report's own version
 
-Any mechanism randomises z in place of g; ε-LDP holds for z and hence for g, whatever W is, a hostile one included. What lies
-outside the subspace is never learnt: that is the price.
+Any mechanism randomises z in place of g; ε-LDP holds for z and hence for g, whatever W is, a
+hostile one included. What lies outside the subspace is never learnt: that is the price.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class WithHead(Flat, Protocol):
     def unflatten(self, theta: jax.Array) -> Any:
         """θ (d, *batch) as `forward` wants it."""
 
-    def forward(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+    def forward(
+        self, params: Any, observation: jax.Array
+    ) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
         """Outputs, values, and the inputs of the layers; those of the head come last."""
 
 
@@ -65,20 +68,24 @@ class Differentiable(Flat, Protocol):
     def shape(self) -> tuple[int, ...]:
         """The shape of an observation."""
 
-    def pull(self, theta: jax.Array, observation: jax.Array, to_outputs: jax.Array, to_value: jax.Array) -> jax.Array:
+    def pull(
+        self, theta: jax.Array, observation: jax.Array, to_outputs: jax.Array, to_value: jax.Array
+    ) -> jax.Array:
         """The gradient (d,) at one observation, given the cotangents of outputs and value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomSubspace:
-    """Some k directions drawn once, from a public seed: what a subspace is worth that knows nothing of the policy."""
+    """Some k directions drawn once, from a public seed: what a subspace is worth that knows nothing
+    of the policy.
+    """
 
     policy: Flat
     size: int
 
     @property
     def dim(self) -> int:
-        """Its dimension k."""
+        """Dimension k of the subspace."""
         return self.size
 
     def basis(self, theta: jax.Array) -> jax.Array:
@@ -89,12 +96,14 @@ class RandomSubspace:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureSubspace:
-    """The directions of the policy's head that add public features of the observation to what matters of its outputs.
+    """The directions of the policy's head that add public features of the observation to what
+    matters of its outputs.
 
-    A = (H Hᵀ/m + r·I)⁻¹ H Φᵀ/m, with H the head's inputs at m public states and Φ the features there: the ridge regression of
-    each feature on H. `degree` 1 are the (scaled) observations themselves, 2 adds their products. A head is linear, so θ + W c
-    adds Φᵀc wherever A fits, however large c is. (With the directions of all layers what is added is right for a
-    small c only: docs/learning-under-noise.md.)
+    A = (H Hᵀ/m + r·I)⁻¹ H Φᵀ/m, with H the head's inputs at m public states and Φ the features
+    there: the ridge regression of each feature on H. `degree` 1 are the (scaled) observations
+    themselves, 2 adds their products. A head is linear, so θ + W c adds Φᵀc wherever A fits,
+    however large c is. (With the directions of all layers what is added is right for a small c
+    only: docs/learning-under-noise.md.)
     """
 
     policy: WithHead
@@ -102,7 +111,8 @@ class FeatureSubspace:
     """The public box in which observations usually lie."""
     degree: int = 1
     weight: float = 1.0
-    """Of a product of two coordinates, beside 1 of a coordinate: how fast it is learnt, and how much noise it adds."""
+    """Of a product of two coordinates, beside 1 of a coordinate: how fast it is learnt, and how
+    much noise it adds."""
 
     @property
     def dim(self) -> int:
@@ -110,7 +120,7 @@ class FeatureSubspace:
         return count(len(self.bounds), self.degree) * int(self.policy.actions.contrasts.shape[0])
 
     def basis(self, theta: jax.Array) -> jax.Array:
-        """W (d, k)."""
+        """Returns the basis W (d, k) at this θ."""
         policy, states = self.policy, jnp.asarray(public_states(self.bounds))
         inputs = policy.forward(policy.unflatten(theta[:, None]), states)[2][-1]
         if policy.biases:
@@ -118,7 +128,8 @@ class FeatureSubspace:
         n, m = inputs.shape
         gram = inputs @ inputs.T / m
         ridge = jnp.maximum(RIDGE * jnp.trace(gram) / n, 1e-12)
-        fitted = solve(gram + ridge * jnp.eye(n), inputs @ jnp.asarray(self._features.T) / m)  # A (inputs, features)
+        # A (inputs, features)
+        fitted = solve(gram + ridge * jnp.eye(n), inputs @ jnp.asarray(self._features.T) / m)
         back = np.linalg.pinv(policy.actions.contrasts)  # (outputs, contrasts)
         head = jnp.einsum("pc,if->pifc", back, fitted).reshape(back.shape[0], n, self.dim)
         weights, biases = head[:, : n - policy.biases], head[:, n - policy.biases :]
@@ -132,16 +143,19 @@ class FeatureSubspace:
 
 @dataclass(frozen=True, kw_only=True)
 class TangentSubspace:
-    """The same for any differentiable policy: the directions of θ that add public features to what matters of its outputs.
+    """The same for any differentiable policy: the directions of θ that add public features to what
+    matters of its outputs.
 
-    W = Jᵀ (J Jᵀ + m·r·I)⁻¹ S, with J the derivatives of those outputs by θ at m public states and S the features there: the ridge
-    regression of each feature on J, in its dual form, whose cost does not grow with d². What is added is right for small steps
-    only, since the policy need not be linear in anything; W is made anew from each θ.
+    W = Jᵀ (J Jᵀ + m·r·I)⁻¹ S, with J the derivatives of those outputs by θ at m public states and S
+    the features there: the ridge regression of each feature on J, in its dual form, whose cost does
+    not grow with d². What is added is right for small steps only, since the policy need not be
+    linear in anything; W is made anew from each θ.
     """
 
     policy: Differentiable
     bounds: Bounds
-    """The public box in which observations usually lie; empty for pictures, whose features are the brightness of a few places."""
+    """The public box in which observations usually lie; empty for pictures, whose features are the
+    brightness of a few places."""
     degree: int = 1
 
     @property
@@ -151,13 +165,14 @@ class TangentSubspace:
         return int(features * self.policy.actions.contrasts.shape[0])
 
     def basis(self, theta: jax.Array) -> jax.Array:
-        """W (d, k)."""
+        """Returns the basis W (d, k) at this θ."""
         states, features = (jnp.asarray(part) for part in self._public)
         contrasts = jnp.asarray(self.policy.actions.contrasts)  # (c, outputs)
         zero = jnp.zeros(())
 
         def derivatives(state: jax.Array) -> jax.Array:
-            return jax.vmap(lambda row: self.policy.pull(theta, state, row, zero))(contrasts)  # (c, d)
+            # (c, d)
+            return jax.vmap(lambda row: self.policy.pull(theta, state, row, zero))(contrasts)
 
         j = jax.vmap(derivatives, 1)(states)  # (m, c, d)
         m, c, d = j.shape
@@ -171,7 +186,9 @@ class TangentSubspace:
     def _public(self) -> tuple[np.ndarray, np.ndarray]:
         """States (n, m) and their features (f, m)."""
         if self.bounds:
-            return public_states(self.bounds), features(public_points(len(self.bounds)), self.degree, 1.0)
+            return public_states(self.bounds), features(
+                public_points(len(self.bounds)), self.degree, 1.0
+            )
         return public_pictures(self.policy.shape)
 
 

@@ -1,4 +1,7 @@
-"""One private agent of a simulation: steps 2 and 3. A delivery in, a submission out; nothing else leaves."""
+"""One private agent of a simulation: steps 2 and 3.
+
+A delivery in, a submission out; nothing else leaves.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +30,35 @@ class Agent:
         return self._submitted >= self._randomiser.submissions
 
     def answer(self, delivery: Delivery, alpha: jax.Array, at: Address) -> Submission:
-        """Play the delivered θ, compute one gradient, randomise it. Refuses once the budget is spent."""
+        """Play the delivered θ, compute one gradient, randomise it.
+
+        Refuses once the budget is spent.
+        """
         if self.spent:
             raise BudgetSpent(
-                f"this agent has made its {self._randomiser.submissions} submission(s) and spent its budget; ask another"
+                f"this agent has made its {self._randomiser.submissions} submission(s) and spent "
+                "its budget; ask another"
             )
         self._submitted += 1
-        submission: Submission = _submission(self._training, self._randomiser, delivery, self._psi, at, alpha)
+        submission: Submission = _submission(
+            self._training, self._randomiser, delivery, self._psi, at, alpha
+        )
         return submission
 
 
 @jax.jit
 def _submission(
-    training: LocalTraining, randomiser: Randomiser, delivery: Delivery, psi: Any, at: Address, alpha: jax.Array
+    training: LocalTraining,
+    randomiser: Randomiser,
+    delivery: Delivery,
+    psi: Any,
+    at: Address,
+    alpha: jax.Array,
 ) -> Submission:
     played = play(training, delivery, psi, at, alpha)  # 2 local training
-    report = randomise(randomiser, delivery.basis, played.coordinates, *words_for_report(randomiser, at))  # 3 randomise
+    # 3 randomise
+    report = randomise(
+        randomiser, delivery.basis, played.coordinates, *words_for_report(randomiser, at)
+    )
     bit = randomise_score(randomiser, played.score >= training.world.score_threshold, at)
     return Submission(report, bit, played.score, played.ticks)

@@ -1,4 +1,7 @@
-"""Who plays a problem: this process, processes of this machine, or a Ray cluster. It changes no result."""
+"""Who plays a problem: this process, processes of this machine, or a Ray cluster.
+
+It changes no result.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ MOST_TRIED = 16
 
 @dataclass(frozen=True)
 class Backend:
-    """Where episodes are played: in this process, in others of this machine, or on a Ray cluster."""
+    """Where episodes are played: in this process, in others of this machine, or on a
+    Ray cluster.
+    """
 
     engine: str = "local"
     """`local` or `ray`."""
@@ -39,12 +44,18 @@ class Backend:
         if self.processes is not None and self.processes < 1:
             raise PgcError(f"processes must be at least 1, not {self.processes}")
         world = problem.training.world
-        if isinstance(world, HostWorld):  # what cannot be made should be known before an hour of work
+        # what cannot be made should be known before an hour of work
+        if isinstance(world, HostWorld):
             for psi in problem.training.population.grid()[:MOST_TRIED]:
                 close(world.make(psi))
-        if self.engine == "local" and self.processes is not None and not isinstance(problem.training.world, HostWorld):
+        if (
+            self.engine == "local"
+            and self.processes is not None
+            and not isinstance(problem.training.world, HostWorld)
+        ):
             raise PgcError(
-                "a compiled world plays in this process, on every core; --processes is for worlds that play on the host"
+                "a compiled world plays in this process, on every core; --processes is for worlds "
+                "that play on the host"
             )
 
     @contextmanager
@@ -72,7 +83,9 @@ def simulation_of(*problems: Problem) -> Simulation | HostSimulation:
     return HostSimulation(problem)
 
 
-def advance(simulations: Sequence[Simulation | HostSimulation], crew: Crew | None) -> Iterator[tuple[int, Happened]]:
+def advance(
+    simulations: Sequence[Simulation | HostSimulation], crew: Crew | None
+) -> Iterator[tuple[int, Happened]]:
     """Play on for a while in every simulation; tell which of them delivered what."""
     compiled = [(i, s) for i, s in enumerate(simulations) if isinstance(s, Simulation)]
     for which, happened in simulation.advance([s for _, s in compiled], crew):

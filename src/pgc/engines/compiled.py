@@ -1,8 +1,9 @@
 """The embedded engine: `reference.py` for many trials at once, compiled. Bit for bit repeatable.
 
-Each lane is one trial. An episode is played when θ is copied and delivered at its finish tick, so a trial needs only one
-player: while it plays, the trial's other W − 1 workers hold finished reports that are not yet due. Lanes run freely; one
-that has finished delivers the trial's earliest pending report, backend the new θ to that worker, and plays on.
+Each lane is one trial. An episode is played when θ is copied and delivered at its finish tick, so a
+trial needs only one player: while it plays, the trial's other W − 1 workers hold finished reports
+that are not yet due. Lanes run freely; one that has finished delivers the trial's earliest pending
+report, hands the new θ to that worker, and plays on.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from pgc.update.aggregator import Aggregator, AggregatorState
 from pgc.wire.values import Delivery
 
 FEW_WORKERS = 16
-"""Rows of so few are compared one by one, which is faster than looking one up; of more, compiling that would take for ever."""
+"""Rows of so few are compared one by one, which is faster than looking one up; of more, compiling
+that would take for ever."""
 LANES_PER_UPDATE = 32
 """Dear updates are made for one of this many lanes at a time."""
 
@@ -94,11 +96,16 @@ class Engine:
     stop_rate: float | None = None
     stop_window: int = 500
     ticks_per_turn: int = 16
-    """Ticks between two looks at which lanes have finished. Changes speed, and no more than the last bits of a sum."""
+    """Ticks between two looks at which lanes have finished. Changes speed, and no more than the
+    last bits of a sum."""
 
     def start(self, seeds: jax.Array, running: jax.Array) -> State:
-        """Worker 0 of every lane begins at tick 0; the others are due to begin at tick 0 as well."""
-        state: State = self._start(_initial_thetas(self.training.policy, self.initial, seeds), seeds, running)
+        """Worker 0 of every lane begins at tick 0; the others are due to begin at tick
+        0 as well.
+        """
+        state: State = self._start(
+            _initial_thetas(self.training.policy, self.initial, seeds), seeds, running
+        )
         return state
 
     @jax.jit
@@ -108,7 +115,15 @@ class Engine:
         count = jnp.zeros((w, lanes), jnp.int32)
         no = jnp.zeros((w, lanes), bool)
         zero = jnp.zeros((lanes,), jnp.int32)
-        pending = Pending(jnp.zeros((theta.shape[0], w, lanes)), no, count, count, jnp.zeros((w, lanes)), count, no)
+        pending = Pending(
+            jnp.zeros((theta.shape[0], w, lanes)),
+            no,
+            count,
+            count,
+            jnp.zeros((w, lanes)),
+            count,
+            no,
+        )
         return State(
             seed=seeds,
             aggregator=aggregator,
@@ -124,7 +139,10 @@ class Engine:
 
     @partial(jax.jit, static_argnums=2, donate_argnums=1)
     def advance(self, state: State, most: int) -> tuple[State, Record]:
-        """Run up to `most` turns, fewer if every lane is done. Records have a leading axis of `most` turns."""
+        """Run up to `most` turns, fewer if every lane is done.
+
+        Records have a leading axis of `most` turns.
+        """
         lanes = state.running.shape[0]
         no, count = jnp.zeros((most, lanes), bool), jnp.zeros((most, lanes), jnp.int32)
         records = Record(no, count, jnp.zeros((most, lanes)), count, count, count, no)
@@ -132,12 +150,18 @@ class Engine:
         def turn(carry: tuple[jax.Array, State, Record]) -> tuple[jax.Array, State, Record]:
             i, state, records = carry
             state, record = self._turn(state)
-            return i + 1, state, Record(*(all_.at[i].set(one) for all_, one in zip(records, record, strict=True)))
+            return (
+                i + 1,
+                state,
+                Record(*(all_.at[i].set(one) for all_, one in zip(records, record, strict=True))),
+            )
 
         def unfinished(carry: tuple[jax.Array, State, Record]) -> jax.Array:
             return (carry[0] < most) & jnp.any(carry[1].running)
 
-        _, state, records = jax.lax.while_loop(unfinished, turn, (jnp.zeros((), jnp.int32), state, records))
+        _, state, records = jax.lax.while_loop(
+            unfinished, turn, (jnp.zeros((), jnp.int32), state, records)
+        )
         return state, records
 
     def _turn(self, state: State) -> tuple[State, Record]:
@@ -147,19 +171,34 @@ class Engine:
         play, complete = agents.end_episodes(self.training, delivery.theta, play)
         complete = complete & state.running
 
-        # Step 3: a lane that completed its submission leaves the report with its worker. (A branch, because XLA would
+        # Step 3: a lane that completed its submission leaves the report with its worker. (A branch,
+        # because XLA would
         # otherwise compute the report anew for each of the W slots it may go to.)
-        report, bit = jax.lax.cond(jnp.any(complete), self._reports, self._no_reports, delivery, play)
+        report, bit = jax.lax.cond(
+            jnp.any(complete), self._reports, self._no_reports, delivery, play
+        )
         mine = (jnp.arange(self.workers)[:, None] == state.worker) & complete
-        made = Pending(report[:, None], bit, state.begun + play.ticks, state.version, play.score, play.ticks, complete)
-        pending = Pending(*(jnp.where(mine, new, old) for new, old in zip(made, state.pending, strict=True)))
+        made = Pending(
+            report[:, None],
+            bit,
+            state.begun + play.ticks,
+            state.version,
+            play.score,
+            play.ticks,
+            complete,
+        )
+        pending = Pending(
+            *(jnp.where(mine, new, old) for new, old in zip(made, state.pending, strict=True))
+        )
 
         # Step 4: the earliest report of the trial is delivered, ties by worker index.
         earliest = jnp.argmin(pending.ends, axis=0)
         first = jnp.arange(self.workers)[:, None] == earliest
         due = _take(pending, first)
         delivered = complete & due.real
-        taken = jax.vmap(Aggregator.take, -1, -1)(self.aggregator, state.aggregator, due.report, due.version)
+        taken = jax.vmap(Aggregator.take, -1, -1)(
+            self.aggregator, state.aggregator, due.report, due.version
+        )
         updated = self._update(taken, delivered)
         averaged = jax.vmap(Aggregator.average, -1, -1)(self.aggregator, updated)
         aggregator = select(delivered, averaged, state.aggregator)
@@ -181,21 +220,30 @@ class Engine:
             monitor=monitor,
             running=state.running & (aggregator.received < self.submissions) & ~stop,
         )
-        return state, Record(delivered, aggregator.received, due.score, due.ticks, staleness, due.ends, due.bit)
+        return state, Record(
+            delivered, aggregator.received, due.score, due.ticks, staleness, due.ends, due.bit
+        )
 
     def _reports(self, delivery: Delivery, play: agents.Play) -> tuple[jax.Array, jax.Array]:
         """Step 3: the decoded report (d, lanes) and the noisy boolean of every lane."""
         coordinates = agents.coordinates(self.training, delivery, play)
         public, secret = words_for_report(self.randomiser, play.at)
-        reports = jax.vmap(randomise, -1, -1)(self.randomiser, delivery.basis, coordinates, public, secret)
-        return reports, randomise_score(self.randomiser, play.score >= self.training.world.score_threshold, play.at)
+        reports = jax.vmap(randomise, -1, -1)(
+            self.randomiser, delivery.basis, coordinates, public, secret
+        )
+        return reports, randomise_score(
+            self.randomiser, play.score >= self.training.world.score_threshold, play.at
+        )
 
     def _no_reports(self, delivery: Delivery, play: agents.Play) -> tuple[jax.Array, jax.Array]:
         """What stands in for `_reports` when no lane has completed a submission."""
         return jnp.zeros_like(delivery.theta), jnp.zeros(play.score.shape, bool)
 
     def _update(self, state: AggregatorState, delivered: jax.Array) -> AggregatorState:
-        """Step 4 where a buffer is full. Dear updates are made for a few lanes at a time: few of them are due in any one turn."""
+        """Step 4 where a buffer is full.
+
+        Dear updates are made for a few lanes at a time: few of them are due in any one turn.
+        """
         full = jax.vmap(Aggregator.full, -1)(self.aggregator, state) & delivered
         if not self.aggregator.updates_are_dear:
             return select(full, jax.vmap(Aggregator.update, -1, -1)(self.aggregator, state), state)
@@ -205,27 +253,39 @@ class Engine:
 
         def some(i: jax.Array, state: AggregatorState) -> AggregatorState:
             which = jax.lax.dynamic_slice(order, (i * at_once,), (at_once,))
-            aggregator, before = jax.tree.map(lambda leaf: leaf[..., which], (self.aggregator, state))
-            after = select(full[which], jax.vmap(Aggregator.update, -1, -1)(aggregator, before), before)
-            put: AggregatorState = jax.tree.map(lambda all_, new: all_.at[..., which].set(new), state, after)
+            aggregator, before = jax.tree.map(
+                lambda leaf: leaf[..., which], (self.aggregator, state)
+            )
+            after = select(
+                full[which], jax.vmap(Aggregator.update, -1, -1)(aggregator, before), before
+            )
+            put: AggregatorState = jax.tree.map(
+                lambda all_, new: all_.at[..., which].set(new), state, after
+            )
             return put
 
         made: AggregatorState = jax.lax.fori_loop(0, -(-jnp.sum(full) // at_once), some, state)
         return made
 
-    def _watch(self, monitor: Monitor, bit: jax.Array, delivered: jax.Array) -> tuple[Monitor, jax.Array]:
-        """Stop when the debiased success rate of a whole window exceeds `stop_rate` by two standard deviations."""
+    def _watch(
+        self, monitor: Monitor, bit: jax.Array, delivered: jax.Array
+    ) -> tuple[Monitor, jax.Array]:
+        """Stop when the debiased success rate of a whole window exceeds `stop_rate` by two standard
+        deviations.
+        """
         score_bit = self.randomiser.score_bit
         if self.stop_rate is None or score_bit is None:
             return monitor, jnp.zeros_like(delivered)
         reports = monitor.reports + delivered
         ones = monitor.ones + (delivered & bit)
         full = reports >= self.stop_window
-        return Monitor(jnp.where(full, 0, reports), jnp.where(full, 0, ones)), full & score_bit.surely_above(
-            ones, self.stop_window, self.stop_rate
-        )
+        return Monitor(
+            jnp.where(full, 0, reports), jnp.where(full, 0, ones)
+        ), full & score_bit.surely_above(ones, self.stop_window, self.stop_rate)
 
-    def _begin(self, seed: jax.Array, worker: jax.Array, index: jax.Array, received: jax.Array) -> agents.Play:
+    def _begin(
+        self, seed: jax.Array, worker: jax.Array, index: jax.Array, received: jax.Array
+    ) -> agents.Play:
         at = address(seed, worker, index, self.workers, self.randomiser.submissions)
         return agents.begin(self.training, at, self.schedule.alpha(received))
 
@@ -233,7 +293,8 @@ class Engine:
 trace_fields(Engine, "training", "randomiser", "aggregator", "submissions")
 
 
-@partial(jax.jit, static_argnums=(0, 1))  # apart, so that engines of one policy share what is compiled
+# apart, so that engines of one policy share what is compiled
+@partial(jax.jit, static_argnums=(0, 1))
 def _initial_thetas(policy: Policy | TorchPolicy, how: str, seeds: jax.Array) -> jax.Array:
     return jax.vmap(lambda seed: initial_theta(seed, policy, how), in_axes=-1, out_axes=-1)(seeds)
 
@@ -271,7 +332,9 @@ def engine_of(problem: Problem) -> Engine:
 
 def in_lanes(engine: Engine, lanes: int) -> Engine:
     """The engine with each number repeated for every lane."""
-    repeated: Engine = jax.tree.map(lambda x: jnp.broadcast_to(jnp.asarray(x)[..., None], (*jnp.shape(x), lanes)), engine)
+    repeated: Engine = jax.tree.map(
+        lambda x: jnp.broadcast_to(jnp.asarray(x)[..., None], (*jnp.shape(x), lanes)), engine
+    )
     return repeated
 
 

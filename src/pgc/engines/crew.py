@@ -1,7 +1,8 @@
 """A crew: workers that do jobs, in other processes or on other machines (`ray_crew.py`).
 
-A worker can be lost at any moment, with its machine. What it had not finished is given to another, and gives the same bits
-(`jobs.py`): nothing is lost, and nothing is randomised twice. Retries are ours: no layer below does any.
+A worker can be lost at any moment, with its machine. What it had not finished is given to another,
+and gives the same bits (`jobs.py`): nothing is lost, and nothing is randomised twice. Retries are
+ours: no layer below does any.
 """
 
 from __future__ import annotations
@@ -60,8 +61,13 @@ class Crew(ABC):
         self._take(self._tickets, job)
         return self._tickets
 
-    def results(self, wanted: Collection[int], seconds: float | None = None) -> list[tuple[int, Any]]:
-        """What was finished of the wanted tickets: at least one, unless the time is over. Each is given once."""
+    def results(
+        self, wanted: Collection[int], seconds: float | None = None
+    ) -> list[tuple[int, Any]]:
+        """What was finished of the wanted tickets: at least one, unless the time is over.
+
+        Each is given once.
+        """
         while True:
             found = [(ticket, self._kept.pop(ticket)) for ticket in wanted if ticket in self._kept]
             if found or not wanted:
@@ -99,7 +105,9 @@ class Crew(ABC):
 
 
 class Workers(Crew):
-    """What crews of several workers share: who does what, and what becomes of it when one is lost."""
+    """What crews of several workers share: who does what, and what becomes of it when
+    one is lost.
+    """
 
     ahead = 1
     """Jobs that a worker is given at a time."""
@@ -122,7 +130,9 @@ class Workers(Crew):
 
     @abstractmethod
     def _receive(self, seconds: float | None) -> list[tuple[Any, int | None, Any]]:
-        """What workers returned: a ticket and a result, `Failed` or `Lost`; or no ticket: the worker is there."""
+        """What workers returned: a ticket and a result, `Failed` or `Lost`; or no ticket: the
+        worker is there.
+        """
 
     @abstractmethod
     def _replace(self, worker: Any) -> None:
@@ -138,7 +148,8 @@ class Workers(Crew):
         failed = None
         for worker, ticket, result in self._receive(seconds):
             if isinstance(result, Lost):
-                if ticket is None or worker in self._hands:  # else what was lost with it is known already
+                # else what was lost with it is known already
+                if ticket is None or worker in self._hands:
                     self._lose(worker, result)
                 continue
             if ticket is None:
@@ -177,7 +188,10 @@ class Workers(Crew):
         for ticket in unfinished[:1]:  # what it was at
             self._losses[ticket] += 1
             if self._losses[ticket] >= MOST_LOSSES:
-                raise PgcError(f"{MOST_LOSSES} workers were lost at the same work ({lost.why}); what they said is above")
+                raise PgcError(
+                    f"{MOST_LOSSES} workers were lost at the same work ({lost.why}); what they "
+                    "said is above"
+                )
 
 
 class Process(NamedTuple):
@@ -212,7 +226,8 @@ class Processes(Workers):
             pass_fds=[theirs.fileno()],
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr.fileno() if _has_file(sys.stderr) else subprocess.DEVNULL,  # ours may be read by a program
+            # ours may be read by a program
+            stdout=sys.stderr.fileno() if _has_file(sys.stderr) else subprocess.DEVNULL,
         )
         theirs.close()
         worker = Process(popen, Connection(ours.detach()))
@@ -260,7 +275,10 @@ def _has_file(stream: Any) -> bool:
 
 
 def local_crew(processes: int | None) -> Crew:
-    """As many processes as are asked for, or as there are cores. One as well: what plays has one core and rounds alike."""
+    """As many processes as are asked for, or as there are cores.
+
+    One as well: what plays has one core and rounds alike.
+    """
     size = len(os.sched_getaffinity(0)) if processes is None else processes
     if size < 1:
         raise PgcError(f"processes must be at least 1, not {size}")

@@ -22,37 +22,58 @@ POLICIES_AT_ONCE = 32
 
 
 def scores_of(
-    problem: Problem, thetas: np.ndarray, psis: list[Any], *, episodes: int, seed: int, crew: Crew | None = None
+    problem: Problem,
+    thetas: np.ndarray,
+    psis: list[Any],
+    *,
+    episodes: int,
+    seed: int,
+    crew: Crew | None = None,
 ) -> np.ndarray:
-    """Mean scores (policies, ψs) of greedy play, `episodes` each. All policies start from the same states."""
+    """Mean scores (policies, ψs) of greedy play, `episodes` each.
+
+    All policies start from the same states.
+    """
     if not isinstance(problem.training.world, HostWorld):
         return greedy_scores(problem.training, thetas, psis, episodes=episodes, seed=seed)
     with nullcontext(crew) if crew is not None else local_crew(None) as players:
         return host.greedy_scores(problem, players, thetas, psis, episodes=episodes, seed=seed)
 
 
-def greedy_scores(training: LocalTraining, thetas: np.ndarray, psis: list[Any], *, episodes: int, seed: int) -> np.ndarray:
+def greedy_scores(
+    training: LocalTraining, thetas: np.ndarray, psis: list[Any], *, episodes: int, seed: int
+) -> np.ndarray:
     """The same, in a compiled world."""
     world, policy = training.played
-    stacked = jax.tree.map(lambda *values: np.repeat(np.asarray(values, np.float32), episodes), *psis)
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2**32 - 1), len(psis) * episodes)
+    stacked = jax.tree.map(
+        lambda *values: np.repeat(np.asarray(values, np.float32), episodes), *psis
+    )
+    keys = jax.random.split(
+        jax.random.fold_in(jax.random.key(seed), 2**32 - 1), len(psis) * episodes
+    )
     out = [np.empty((0, len(psis)))]
     for first in range(0, len(thetas), POLICIES_AT_ONCE):
         some = thetas[first : first + POLICIES_AT_ONCE]
         padded = np.zeros((POLICIES_AT_ONCE, policy.dim), np.float32)  # one shape, one compilation
         padded[: len(some)] = some
         scores = _play(world, policy, jnp.asarray(padded.T), stacked, keys)
-        out.append(np.asarray(scores)[: len(some)].reshape(len(some), len(psis), episodes).mean(axis=2))
+        out.append(
+            np.asarray(scores)[: len(some)].reshape(len(some), len(psis), episodes).mean(axis=2)
+        )
     return np.concatenate(out)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _play(world: CompiledWorld, policy: Policy, thetas: jax.Array, psis: Any, keys: jax.Array) -> jax.Array:
+def _play(
+    world: CompiledWorld, policy: Policy, thetas: jax.Array, psis: Any, keys: jax.Array
+) -> jax.Array:
     """Scores (policies, episodes)."""
     params = policy.unflatten(thetas[:, :, None])
     policies, (episodes,) = thetas.shape[1], keys.shape
     shape = (policies, episodes)
-    start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), jax.vmap(world.reset)(keys, psis))
+    start = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, shape), jax.vmap(world.reset)(keys, psis)
+    )
     psis = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), psis)
     step = jax.vmap(jax.vmap(world.step, (0, 0, -1, 0)), (None, 0, -2, 0))
     observe = jax.vmap(jax.vmap(world.observe, out_axes=-1), out_axes=-2)
@@ -62,7 +83,13 @@ def _play(world: CompiledWorld, policy: Policy, thetas: jax.Array, psis: Any, ke
         outputs, _ = policy.apply(params, observe(state))
         action = policy.actions.greedy(outputs)
         moved = step(jax.vmap(jax.random.fold_in, (0, None))(keys, t), state, action, psis)
-        return (moved.state, alive & ~moved.terminated, score + jnp.where(alive, moved.reward, 0.0)), None
+        return (
+            moved.state,
+            alive & ~moved.terminated,
+            score + jnp.where(alive, moved.reward, 0.0),
+        ), None
 
-    (_, _, scores), _ = jax.lax.scan(tick, (start, jnp.ones(shape, bool), jnp.zeros(shape)), jnp.arange(world.max_steps))
+    (_, _, scores), _ = jax.lax.scan(
+        tick, (start, jnp.ones(shape, bool), jnp.zeros(shape)), jnp.arange(world.max_steps)
+    )
     return scores

@@ -1,9 +1,11 @@
 """The loop for worlds that play on the host: a crew plays, this process aggregates.
 
-W agents are at work at any time, each with the θ of the moment in which it began. Reports are taken *in turn*, in the order in
-which agents began, whoever finishes first: as if each agent submitted in a fixed slot. So a run does not depend on how many
-processes or machines played, nor on which of them was faster or died, and is repeatable to the bit; and all W play at the same
-time. (The compiled engine takes reports in the order of virtual time, which would leave most of a crew waiting for one episode.)
+W agents are at work at any time, each with the θ of the moment in which it began. Reports are taken
+*in turn*, in the order in which agents began, whoever finishes first: as if each agent submitted in
+a fixed slot. So a run does not depend on how many processes or machines played, nor on which of
+them was faster or died, and is repeatable to the bit; and all W play at the same time. (The
+compiled engine takes reports in the order of virtual time, which would leave most of a crew waiting
+for one episode.)
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from pgc.update.aggregator import AggregatorState
 ROUND_SECONDS = 0.5
 """Between two looks at what happened."""
 JOB_SECONDS = 0.05
-"""So much work makes one job: more, and workers wait for the last one; less, and they wait for us."""
+"""So much work makes one job: more, and workers wait for the last one; less, and they
+wait for us."""
 AHEAD = 2
 """Jobs for each worker that are under way: one that it does, one that waits."""
 
@@ -65,7 +68,10 @@ class Trial:
 
 
 class HostSimulation:
-    """Trials in progress, of one problem, played by a crew. It looks like a `Simulation` from outside."""
+    """Trials in progress, of one problem, played by a crew.
+
+    It looks like a `Simulation` from outside.
+    """
 
     lanes = 1
     watched = False
@@ -82,7 +88,9 @@ class HostSimulation:
         self._trials: list[Trial] = []
         start = jax.jit(problem.aggregator.start)
         for i in range(self.trials):
-            theta = initial_theta(trial_seed(config.seed, i), problem.training.policy, config.initial)
+            theta = initial_theta(
+                trial_seed(config.seed, i), problem.training.policy, config.initial
+            )
             state = start(theta)
             self._trials.append(Trial(state, _offer(state), ticks=[0] * config.workers))
             self._fill(i)
@@ -117,7 +125,9 @@ class HostSimulation:
                 break
             for ticket, sent in finished:
                 began, asked = self._under_way.pop(ticket)
-                self._seconds_each += 0.2 * ((time.monotonic() - began) / len(asked) / AHEAD - self._seconds_each)
+                self._seconds_each += 0.2 * (
+                    (time.monotonic() - began) / len(asked) / AHEAD - self._seconds_each
+                )
                 for ask, answer in zip(asked, sent, strict=True):
                     self._trials[ask.trial].answers[ask.n] = answer
                 for i in sorted({ask.trial for ask in asked}):
@@ -125,7 +135,9 @@ class HostSimulation:
         rows.sort(key=lambda row: (row[0], row[1]))
         kinds = (np.int32, np.int32, np.float32, np.int32, np.int32, np.int32, bool)
         columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
-        yield Happened(*(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)))
+        yield Happened(
+            *(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True))
+        )
         if failed is not None:  # what came before it counts
             raise failed
 
@@ -136,7 +148,11 @@ class HostSimulation:
     def _fill(self, i: int) -> None:
         """Step 1: hand θ to as many agents as should be at work."""
         trial, config = self._trials[i], self.problem.config
-        while trial.running and len(trial.flight) < config.workers and trial.begun < config.submissions:
+        while (
+            trial.running
+            and len(trial.flight) < config.workers
+            and trial.begun < config.submissions
+        ):
             worker, index = trial.begun % config.workers, trial.begun // config.workers
             version, theta, basis = trial.offer
             agent = agent_number(worker, index, config.workers, config.submissions_per_agent)
@@ -150,11 +166,17 @@ class HostSimulation:
         """Give the crew enough to do."""
         free = AHEAD * crew.size - len(self._under_way)
         while self._asked and free > 0:
-            share = max(1, min(int(JOB_SECONDS / max(self._seconds_each, 1e-6)), -(-len(self._asked) // free)))
+            share = max(
+                1,
+                min(int(JOB_SECONDS / max(self._seconds_each, 1e-6)), -(-len(self._asked) // free)),
+            )
             some = [self._asked.popleft() for _ in range(min(share, len(self._asked)))]
             some = [ask for ask in some if self._trials[ask.trial].running]
             if some:
-                self._under_way[crew.submit(Job("play", (self._text, some)))] = time.monotonic(), some
+                self._under_way[crew.submit(Job("play", (self._text, some)))] = (
+                    time.monotonic(),
+                    some,
+                )
                 free -= 1
 
     def _deliver(self, i: int) -> list[tuple[Any, ...]]:
@@ -173,13 +195,19 @@ class HostSimulation:
                 trial.offer = _offer(trial.state)
             worker = ask.n % len(trial.ticks)
             trial.ticks[worker] += sent.ticks
-            rows.append((i, ask.n + 1, sent.score, sent.ticks, staleness, trial.ticks[worker], sent.bit))
-            trial.running = ask.n + 1 < self.problem.config.submissions and not self._enough(trial, sent.bit)
+            rows.append(
+                (i, ask.n + 1, sent.score, sent.ticks, staleness, trial.ticks[worker], sent.bit)
+            )
+            trial.running = ask.n + 1 < self.problem.config.submissions and not self._enough(
+                trial, sent.bit
+            )
             self._fill(i)
         return rows
 
     def _enough(self, trial: Trial, bit: bool) -> bool:
-        """Whether the noisy booleans of a whole window show, at two standard deviations, that enough succeed."""
+        """Whether the noisy booleans of a whole window show, at two standard deviations, that
+        enough succeed.
+        """
         config, score_bit = self.problem.config, self.problem.randomiser.score_bit
         if config.stop_rate is None or score_bit is None:
             return False
@@ -190,7 +218,8 @@ class HostSimulation:
         trial.window = 0, 0
         return bool(score_bit.surely_above(ones, seen, config.stop_rate))
 
-    # A checkpoint: what was under way is asked for again, with the θ and the random numbers that it had.
+    # A checkpoint: what was under way is asked for again, with the θ and the random numbers that it
+    # had.
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The whole state, by name."""
@@ -198,8 +227,12 @@ class HostSimulation:
         for i, trial in enumerate(self._trials):
             for path, leaf in jax.tree_util.tree_leaves_with_path(trial.state):
                 made[f"{i}{jax.tree_util.keystr(path)}"] = np.asarray(leaf)
-            made[f"{i}:counts"] = np.array([trial.begun, *trial.window, trial.running, *trial.ticks], np.int64)
-            made[f"{i}:flight"] = np.array([[b.ask.n, b.ask.agent, b.version] for b in trial.flight], np.int64).reshape(-1, 3)
+            made[f"{i}:counts"] = np.array(
+                [trial.begun, *trial.window, trial.running, *trial.ticks], np.int64
+            )
+            made[f"{i}:flight"] = np.array(
+                [[b.ask.n, b.ask.agent, b.version] for b in trial.flight], np.int64
+            ).reshape(-1, 3)
             made[f"{i}:alpha"] = np.array([b.ask.alpha for b in trial.flight], float)
             for begun in trial.flight:
                 made[f"{i}:theta{begun.version}"] = begun.ask.theta
@@ -213,34 +246,66 @@ class HostSimulation:
         try:
             for i, trial in enumerate(self._trials):
                 trial.state = jax.tree_util.tree_map_with_path(
-                    lambda path, leaf, i=i: jnp.asarray(arrays[f"{i}{jax.tree_util.keystr(path)}"]).reshape(leaf.shape),
+                    lambda path, leaf, i=i: jnp.asarray(
+                        arrays[f"{i}{jax.tree_util.keystr(path)}"]
+                    ).reshape(leaf.shape),
                     trial.state,
                 )
                 trial.offer = _offer(trial.state)
                 begun, seen, ones, running, *ticks = arrays[f"{i}:counts"].tolist()
-                trial.begun, trial.window, trial.running, trial.ticks = begun, (seen, ones), bool(running), ticks
+                trial.begun, trial.window, trial.running, trial.ticks = (
+                    begun,
+                    (seen, ones),
+                    bool(running),
+                    ticks,
+                )
                 trial.answers.clear()
                 trial.flight = deque(
                     Begun(
-                        Asked(i, n, agent, arrays[f"{i}:theta{version}"], arrays.get(f"{i}:basis{version}"), float(alpha)),
+                        Asked(
+                            i,
+                            n,
+                            agent,
+                            arrays[f"{i}:theta{version}"],
+                            arrays.get(f"{i}:basis{version}"),
+                            float(alpha),
+                        ),
                         version,
                     )
-                    for (n, agent, version), alpha in zip(arrays[f"{i}:flight"].tolist(), arrays[f"{i}:alpha"], strict=True)
+                    for (n, agent, version), alpha in zip(
+                        arrays[f"{i}:flight"].tolist(), arrays[f"{i}:alpha"], strict=True
+                    )
                 )
                 self._asked.extend(b.ask for b in trial.flight)
         except KeyError:
-            raise PgcError("the checkpoint is of another configuration or version of pgc; start a new run") from None
+            raise PgcError(
+                "the checkpoint is of another configuration or version of pgc; start a new run"
+            ) from None
 
 
 def _offer(state: AggregatorState) -> tuple[int, np.ndarray, np.ndarray | None]:
     """Step 1: what agents are handed now."""
-    return int(state.version), np.asarray(state.theta, float), None if state.basis is None else np.asarray(state.basis, float)
+    return (
+        int(state.version),
+        np.asarray(state.theta, float),
+        None if state.basis is None else np.asarray(state.basis, float),
+    )
 
 
 def greedy_scores(
-    problem: Problem, crew: Crew, thetas: np.ndarray, psis: Sequence[Any], *, episodes: int, seed: int
+    problem: Problem,
+    crew: Crew,
+    thetas: np.ndarray,
+    psis: Sequence[Any],
+    *,
+    episodes: int,
+    seed: int,
 ) -> np.ndarray:
     """Mean scores (policies, ψs) of greedy play on the host, `episodes` each."""
     text = to_yaml(problem.config)
-    jobs = [Job("scores", (text, theta, tuple(map(float, psi)), episodes, seed)) for theta in thetas for psi in psis]
+    jobs = [
+        Job("scores", (text, theta, tuple(map(float, psi)), episodes, seed))
+        for theta in thetas
+        for psi in psis
+    ]
     return np.array([scores.mean() for scores in crew.do_all(jobs)]).reshape(len(thetas), len(psis))

@@ -1,4 +1,7 @@
-"""What a worker of a crew can do. Every job is a pure function of its arguments: done again, anywhere, it gives the same bits."""
+"""What a worker of a crew can do.
+
+Every job is a pure function of its arguments: done again, anywhere, it gives the same bits.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,14 @@ class Job(NamedTuple):
 
 
 def perform(job: Job) -> Any:
-    """Do it."""
+    """Calls the function that a job names, and returns its result."""
     return JOBS[job.name](*job.arguments)
 
 
 class Sent(NamedTuple):
-    """What reaches the aggregator (`code`, `bit`), and what only a simulation's metrics may read (`score`, `ticks`)."""
+    """What reaches the aggregator (`code`, `bit`), and what only a simulation's metrics may read
+    (`score`, `ticks`).
+    """
 
     code: np.ndarray
     bit: bool
@@ -51,19 +56,28 @@ def answers(problem: Problem, agents: HostAgents, asked: Sequence[Asked]) -> lis
     made = []
     for ask, played in zip(asked, agents.answer(asked), strict=True):  # 2 local training
         success = played.score >= problem.training.world.score_threshold
-        code = randomise(problem.randomiser, played.coordinates, success, problem.config.seed, ask.trial, ask.n)  # 3 randomise
+        # 3 randomise
+        code = randomise(
+            problem.randomiser, played.coordinates, success, problem.config.seed, ask.trial, ask.n
+        )
         made.append(Sent(*code, played.score, played.ticks))
     return made
 
 
-def scores(config: str, theta: np.ndarray, psi: tuple[float, ...], episodes: int, seed: int) -> np.ndarray:
+def scores(
+    config: str, theta: np.ndarray, psi: tuple[float, ...], episodes: int, seed: int
+) -> np.ndarray:
     """Of greedy episodes of one policy, at one ψ."""
     agents = agents_of(config)
     return agents.scores(theta, type(agents.world.default_psi)(*psi), episodes, seed)
 
 
-def advance(config: str, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int) -> tuple[Any, ...]:
-    """Some turns of a block of compiled trials: its state afterwards, and what was delivered, by lane."""
+def advance(
+    config: str, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int
+) -> tuple[Any, ...]:
+    """Some turns of a block of compiled trials: its state afterwards, and what was delivered, by
+    lane.
+    """
     return _program(config, state[-1].shape[-1]).advance(numbers, state, turns)
 
 

@@ -1,4 +1,6 @@
-"""A block of compiled trials as plain arrays, so that any process can play it on and hand it back."""
+"""A block of compiled trials as plain arrays, so that any process can play it on and
+hand it back.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,23 @@ from pgc.engines.compiled import Engine, Record, State, engine_of, in_lanes
 
 
 class Program:
-    """What is compiled for a problem, at a number of lanes. Its numbers (`tracing.py`) and its state are arguments."""
+    """What is compiled for a problem, at a number of lanes.
+
+    Its numbers (`tracing.py`) and its state are arguments.
+    """
 
     def __init__(self, problem: Problem, lanes: int) -> None:
         engine = in_lanes(engine_of(problem), lanes)
         self._engine = jax.tree.structure(engine)
         self._state = jax.tree.structure(
-            jax.eval_shape(engine.start, jnp.zeros((2, lanes), jnp.uint32), jnp.zeros((lanes,), bool))
+            jax.eval_shape(
+                engine.start, jnp.zeros((2, lanes), jnp.uint32), jnp.zeros((lanes,), bool)
+            )
         )
 
-    def advance(self, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int) -> tuple[Any, ...]:
+    def advance(
+        self, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int
+    ) -> tuple[Any, ...]:
         """Some turns: the state afterwards, and what was delivered (see `delivered`)."""
         engine: Engine = jax.tree.unflatten(self._engine, [jnp.asarray(leaf) for leaf in numbers])
         before: State = jax.tree.unflatten(self._state, [jnp.asarray(leaf) for leaf in state])
@@ -37,7 +46,11 @@ def leaves(tree: Any) -> list[np.ndarray]:
 
 
 def delivered(records: Record) -> tuple[np.ndarray, ...]:
-    """One entry for each report, by lane and then by arrival: lane, n, score, steps, staleness, tick, bit."""
+    """One entry for each report, by lane and then by arrival: lane, n, score, steps, staleness,
+    tick, bit.
+    """
     lane, turn = np.nonzero(records.delivered.T)
     r: Any = records
-    return lane, *(column[turn, lane] for column in (r.n, r.score, r.ticks, r.staleness, r.ends, r.bit))
+    return lane, *(
+        column[turn, lane] for column in (r.n, r.score, r.ticks, r.staleness, r.ends, r.bit)
+    )

@@ -1,7 +1,9 @@
-"""A crew on a Ray cluster: `--engine ray`, an existing one (`--address`) or a local one that is started for the run.
+"""A crew on a Ray cluster: `--engine ray`, an existing one (`--address`) or a local one that is
+started for the run.
 
-Ray restarts and retries nothing here (`max_restarts=0`, `max_task_retries=0`): what is lost with an actor or a node is given to
-another by `Workers`, with the same arguments, so it gives the same bits.
+Ray restarts and retries nothing here (`max_restarts=0`, `max_task_retries=0`): what is lost with an
+actor or a node is given to another by `Workers`, with the same arguments, so it gives the same
+bits.
 """
 
 from __future__ import annotations
@@ -37,11 +39,14 @@ class RayCrew(Workers):
         self._ours = not self._ray.is_initialized()
         if self._ours:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # that it starts processes beside JAX's threads: it execs at once
+                # that it starts processes beside JAX's threads: it execs at once
+                warnings.simplefilter("ignore", RuntimeWarning)
                 _connect(self._ray, address, processes)
         self._asked = processes
         super().__init__(self._wanted())
-        self._remote = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(Hand)
+        self._remote = self._ray.remote(
+            num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
+        )(Hand)
         self._refs: dict[Any, tuple[Any, int | None]] = {}
         """What we wait for: who does it, and its ticket."""
         for _ in range(self.size):
@@ -62,12 +67,17 @@ class RayCrew(Workers):
     def _receive(self, seconds: float | None) -> list[tuple[Any, int | None, Any]]:
         ray, made = self._ray, []
         self._look_for_nodes()
-        done, _ = ray.wait(list(self._refs), timeout=LOOK_SECONDS if seconds is None else seconds, fetch_local=False)
+        done, _ = ray.wait(
+            list(self._refs),
+            timeout=LOOK_SECONDS if seconds is None else seconds,
+            fetch_local=False,
+        )
         for ref in done:
             worker, ticket = self._refs.pop(ref)
             try:
                 made.append((worker, ticket, ray.get(ref)))
-            except ray.exceptions.RayError as error:  # the actor, its node, or an object that was on it
+            # the actor, its node, or an object that was on it
+            except ray.exceptions.RayError as error:
                 made.append((worker, ticket, Lost(in_one_line(error))))
         if not made and seconds is None:
             return self._receive(None)
@@ -96,18 +106,19 @@ class RayCrew(Workers):
 
 
 class Hand:
-    """One actor."""
+    """A worker of the crew that is a Ray actor."""
 
     def __init__(self, folder: str) -> None:
         os.environ.update(QUIET)
         if folder not in sys.path:
-            sys.path.append(folder)  # the driver's, last, as `errors.load` has it: it must not hide Python's own modules
+            # the driver's, last, as `errors.load` has it: it must not hide Python's own modules
+            sys.path.append(folder)
 
     def ready(self) -> None:
         """Answers once it is there."""
 
     def perform(self, job: Job) -> Any:
-        """Do a job."""
+        """Does a job; returns its result, or the error that it raised."""
         from pgc.engines.worker import attempt
 
         return attempt(job)
@@ -116,10 +127,20 @@ class Hand:
 def _connect(ray: Any, address: str | None, processes: int | None) -> None:
     """To a cluster, or to one of our own on loopback."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
+    quiet: dict[str, Any] = {
+        "log_to_driver": False,
+        "logging_level": "ERROR",
+        "configure_logging": False,
+    }
     environment = {"env_vars": QUIET}
     if address is None:
-        ray.init(num_cpus=processes, include_dashboard=False, _node_ip_address="127.0.0.1", runtime_env=environment, **quiet)
+        ray.init(
+            num_cpus=processes,
+            include_dashboard=False,
+            _node_ip_address="127.0.0.1",
+            runtime_env=environment,
+            **quiet,
+        )
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if address != "auto":
@@ -127,7 +148,8 @@ def _connect(ray: Any, address: str | None, processes: int | None) -> None:
             socket.create_connection((host, int(port)), REACH_SECONDS).close()
         except (OSError, ValueError) as error:
             raise PgcError(
-                f"no Ray cluster answers at {address} ({error}); give --address HOST:PORT of its head, or auto"
+                f"no Ray cluster answers at {address} ({error}); give --address HOST:PORT of its "
+                "head, or auto"
             ) from None
     try:
         ray.init(address=address, runtime_env=environment, **quiet)

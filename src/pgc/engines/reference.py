@@ -1,8 +1,9 @@
-"""The simple exact loop: the paper's Algorithm 1, one trial, in plain Python. It is the oracle for the fast engine.
+"""The simple exact loop: the paper's Algorithm 1, one trial, in plain Python. It is the oracle for
+the fast engine.
 
-Asynchrony is virtual time: one environment step is one tick. A worker copies θ when it starts, plays, and submits when it
-ends; of the workers that have ended, the earliest submits first, ties by worker index. Gradients are as stale as they
-would be on a real machine, and the run is repeatable.
+Asynchrony is virtual time: one environment step is one tick. A worker copies θ when it starts,
+plays, and submits when it ends; of the workers that have ended, the earliest submits first, ties by
+worker index. Gradients are as stale as they would be on a real machine, and the run is repeatable.
 """
 
 from __future__ import annotations
@@ -48,7 +49,12 @@ class Trace:
 
 def run(problem: Problem, *, seed: jax.Array) -> Trace:
     """Collect the private gradients of one trial, whose random words are found under `seed`."""
-    training, randomiser, aggregator, schedule = problem.training, problem.randomiser, problem.aggregator, problem.schedule
+    training, randomiser, aggregator, schedule = (
+        problem.training,
+        problem.randomiser,
+        problem.aggregator,
+        problem.schedule,
+    )
     workers = problem.config.workers
     accept = jax.jit(aggregator.accept)
     state = aggregator.start(initial_theta(seed, training.policy, problem.config.initial))
@@ -61,8 +67,10 @@ def run(problem: Problem, *, seed: jax.Array) -> Trace:
         if worker.agent is None or worker.agent.spent:
             worker.agent = Agent(training, randomiser, at)
         worker.version = state.version
-        delivery, alpha = aggregator.delivery(state), jnp.asarray(schedule.alpha(state.received))  # 1 deliver
-        worker.submission = worker.agent.answer(delivery, alpha, at)  # 2 local training, 3 randomise
+        # 1 deliver
+        delivery, alpha = aggregator.delivery(state), jnp.asarray(schedule.alpha(state.received))
+        # 2 local training, 3 randomise
+        worker.submission = worker.agent.answer(delivery, alpha, at)
         worker.ends = now + int(worker.submission.ticks)
 
     for worker in crew:

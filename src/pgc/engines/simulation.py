@@ -1,11 +1,13 @@
-"""Trials side by side: blocks of lanes, one thread per core, and the whole state as named arrays for a checkpoint.
+"""Trials side by side: blocks of lanes, one thread per core, and the whole state as named arrays
+for a checkpoint.
 
-A simulation runs the trials of one problem, or of several that share one program (see `tracing.py`): cells of a sweep that differ
-in ε, C, |B|, N or being a control.
+A simulation runs the trials of one problem, or of several that share one program (see
+`tracing.py`): cells of a sweep that differ in ε, C, |B|, N or being a control.
 
-On a CPU every block has the same number of lanes whatever the number of trials, padded with idle ones: XLA rounds differently at
-different widths, and one bit eventually flips an action. So trial i is the same alone or beside others. Trials end at different
-times; those that still run are packed together anew whenever fewer blocks would hold them.
+On a CPU every block has the same number of lanes whatever the number of trials, padded with idle
+ones: XLA rounds differently at different widths, and one bit eventually flips an action. So trial i
+is the same alone or beside others. Trials end at different times; those that still run are packed
+together anew whenever fewer blocks would hold them.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ CPU_LANES = 32
 GPU_LANES_MULTIPLE = 128
 LANE_TURNS = 2**21
 MOST_TURNS = 1024
-"""Turns between two looks at what happened: a fraction of a second, and records of a few megabytes."""
+"""Turns between two looks at what happened: a fraction of a second, and records of a
+few megabytes."""
 TURNS_AWAY = 4
 """Times as many where a crew plays: what travels is the same, however long they play."""
 
@@ -65,7 +68,10 @@ def count(records: Record) -> tuple[jax.Array, jax.Array]:
 
 
 def program_of(problem: Problem) -> Any:
-    """What is compiled for a problem: problems with equal ones can share a simulation. Nothing is for a world on the host."""
+    """What is compiled for a problem: problems with equal ones can share a simulation.
+
+    Nothing is for a world on the host.
+    """
     if isinstance(problem.training.world, HostWorld):
         return problem.config
     return jax.tree.structure(engine_of(problem))
@@ -78,10 +84,13 @@ class Simulation:
         self.config = to_yaml(problems[0].config)
         """Of one of them: it names the program that they share."""
         self.watched = False
-        """Whether somebody stops trials when they have succeeded: when exactly depends on how often they are looked at."""
+        """Whether somebody stops trials when they have succeeded: when exactly depends on how often
+        they are looked at."""
         self.trials = sum(problem.config.trials for problem in problems)
         on_cpu = jax.default_backend() == "cpu"
-        self.lanes = CPU_LANES if on_cpu else -(-self.trials // GPU_LANES_MULTIPLE) * GPU_LANES_MULTIPLE
+        self.lanes = (
+            CPU_LANES if on_cpu else -(-self.trials // GPU_LANES_MULTIPLE) * GPU_LANES_MULTIPLE
+        )
         padded = -(-self.trials // self.lanes) * self.lanes
         seeds, engines = [], []
         for i, problem in enumerate(problems):
@@ -93,7 +102,10 @@ class Simulation:
         for first in range(0, padded, self.lanes):
             trials = first + np.arange(self.lanes)
             engine = _lanes(self._engine, trials)
-            state = engine.start(jnp.asarray(np.concatenate(seeds, axis=-1)[:, trials]), jnp.asarray(trials < self.trials))
+            state = engine.start(
+                jnp.asarray(np.concatenate(seeds, axis=-1)[:, trials]),
+                jnp.asarray(trials < self.trials),
+            )
             self._blocks.append(Block(trials, engine, state))
         self._home: State = _side_by_side([b.state for b in self._blocks])
 
@@ -121,34 +133,54 @@ class Simulation:
             yield happened
 
     def advance_counting(self) -> tuple[int, int]:
-        """Play on likewise, and count only: environment steps and submissions, without bringing records to the host."""
+        """Play on likewise, and count only: environment steps and submissions, without bringing
+        records to the host.
+        """
         counts = [counted for _, _, counted in _play_on([self], lambda r: jax.device_get(count(r)))]
-        return sum(int(steps) for steps, _ in counts), sum(int(submissions) for _, submissions in counts)
+        return sum(int(steps) for steps, _ in counts), sum(
+            int(submissions) for _, submissions in counts
+        )
 
     def stop(self, trials: Sequence[int]) -> None:
         """These trials collect no more."""
         stopped = np.isin(np.arange(self._home.running.shape[0]), trials)
         self._blocks = [
-            b._replace(state=b.state._replace(running=b.state.running & ~jnp.asarray(stopped[b.trials]))) for b in self._blocks
+            b._replace(
+                state=b.state._replace(running=b.state.running & ~jnp.asarray(stopped[b.trials]))
+            )
+            for b in self._blocks
         ]
 
     def collected(self, name: str) -> np.ndarray:
-        """A field of every trial's aggregator, trials first: `theta`, `average`, `received`, `version`, …"""
+        """A field of every trial's aggregator, trials first: `theta`, `average`, `received`,
+        `version`, …
+        """
         self._bring_home()
-        by_trial: np.ndarray = np.moveaxis(getattr(self._home.aggregator, name), -1, 0)[: self.trials].copy()
+        by_trial: np.ndarray = np.moveaxis(getattr(self._home.aggregator, name), -1, 0)[
+            : self.trials
+        ].copy()
         return by_trial
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The whole state, by name."""
         self._bring_home()
-        return {_name(path): leaf.copy() for path, leaf in jax.tree_util.tree_leaves_with_path(self._home)}
+        return {
+            _name(path): leaf.copy()
+            for path, leaf in jax.tree_util.tree_leaves_with_path(self._home)
+        }
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Put back what `arrays` gave, exactly."""
         mine = self.arrays()
-        if {k: (v.shape, v.dtype) for k, v in arrays.items()} != {k: (v.shape, v.dtype) for k, v in mine.items()}:
-            raise PgcError("the checkpoint is of another configuration or version of pgc; start a new run")
-        self._home = jax.tree_util.tree_map_with_path(lambda path, _: arrays[_name(path)].copy(), self._home)
+        if {k: (v.shape, v.dtype) for k, v in arrays.items()} != {
+            k: (v.shape, v.dtype) for k, v in mine.items()
+        }:
+            raise PgcError(
+                "the checkpoint is of another configuration or version of pgc; start a new run"
+            )
+        self._home = jax.tree_util.tree_map_with_path(
+            lambda path, _: arrays[_name(path)].copy(), self._home
+        )
         self._pack()
 
     def _repack(self) -> None:
@@ -164,28 +196,40 @@ class Simulation:
                 home[..., trials] = np.asarray(leaf)
 
     def _pack(self) -> None:
-        """Put the trials that still run side by side, in as few blocks as hold them; the rest of a block is idle lanes."""
+        """Put the trials that still run side by side, in as few blocks as hold them; the rest of a
+        block is idle lanes.
+        """
         running = np.flatnonzero(self._home.running)
         idle = np.flatnonzero(~self._home.running)
         self._blocks = []
         for first in range(0, len(running), self.lanes):
             some = running[first : first + self.lanes]
             trials = np.concatenate([some, idle[: self.lanes - len(some)]])
-            self._blocks.append(Block(trials, _lanes(self._engine, trials), _lanes(self._home, trials)))
+            self._blocks.append(
+                Block(trials, _lanes(self._engine, trials), _lanes(self._home, trials))
+            )
 
 
-def advance(simulations: Sequence[Simulation], crew: Crew | None = None) -> Iterator[tuple[int, Happened]]:
+def advance(
+    simulations: Sequence[Simulation], crew: Crew | None = None
+) -> Iterator[tuple[int, Happened]]:
     """Play on for a while in every block of several simulations; tell which of them delivered what.
 
-    A crew, if there is one, plays the blocks: each goes there as plain arrays and comes back, so nothing is lost with a worker,
-    and every trial is what it is in one process.
+    A crew, if there is one, plays the blocks: each goes there as plain arrays and comes back, so
+    nothing is lost with a worker, and every trial is what it is in one process.
     """
-    played = _play_on(simulations, lambda r: delivered(jax.device_get(r))) if crew is None else _have_played(simulations, crew)
+    played = (
+        _play_on(simulations, lambda r: delivered(jax.device_get(r)))
+        if crew is None
+        else _have_played(simulations, crew)
+    )
     for which, trials, (lane, *columns) in played:
         yield which, Happened(trials[lane].astype(np.int32), *columns)
 
 
-def _have_played(simulations: Sequence[Simulation], crew: Crew) -> Iterator[tuple[int, np.ndarray, Any]]:
+def _have_played(
+    simulations: Sequence[Simulation], crew: Crew
+) -> Iterator[tuple[int, np.ndarray, Any]]:
     """Advance every block, wherever the crew does it."""
     jobs = {}
     for i, s in enumerate(simulations):
@@ -197,13 +241,17 @@ def _have_played(simulations: Sequence[Simulation], crew: Crew) -> Iterator[tupl
         for ticket, (state, happened) in crew.results(jobs.keys()):
             i, j = jobs.pop(ticket)
             block = simulations[i]._blocks[j]
-            simulations[i]._blocks[j] = block._replace(state=jax.tree.unflatten(jax.tree.structure(block.state), state))
+            simulations[i]._blocks[j] = block._replace(
+                state=jax.tree.unflatten(jax.tree.structure(block.state), state)
+            )
             yield i, block.trials, happened
     for simulation in simulations:
         simulation._repack()
 
 
-def _play_on(simulations: Sequence[Simulation], take: Callable[[Record], Any]) -> Iterator[tuple[int, np.ndarray, Any]]:
+def _play_on(
+    simulations: Sequence[Simulation], take: Callable[[Record], Any]
+) -> Iterator[tuple[int, np.ndarray, Any]]:
     """Advance every block, one thread per core, and take something from each block's records.
 
     The caller gets each block's as soon as it is there, and works on it while others still play.
@@ -216,7 +264,9 @@ def _play_on(simulations: Sequence[Simulation], take: Callable[[Record], Any]) -
         simulation._blocks[job[1]] = block._replace(state=state)
         return job[0], block.trials, take(records)
 
-    yield from _threads().map(one, [(i, j) for i, s in enumerate(simulations) for j in range(len(s._blocks))])
+    yield from _threads().map(
+        one, [(i, j) for i, s in enumerate(simulations) for j in range(len(s._blocks))]
+    )
     for simulation in simulations:
         simulation._repack()
 

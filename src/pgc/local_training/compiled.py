@@ -1,7 +1,9 @@
-"""Step 2 for many agents side by side: `definition.py`, compiled. The last axis of every array is the lane.
+"""Step 2 for many agents side by side: `definition.py`, compiled. The last axis of every array is
+the lane.
 
-A lane plays one agent at a time. `play` advances all lanes a fixed number of ticks; a lane whose episode ends waits there until
-`end_episodes` folds the episode into its gradient. No episode is stored (see `estimators/streaming.py`).
+A lane plays one agent at a time. `play` advances all lanes a fixed number of ticks; a lane whose
+episode ends waits there until `end_episodes` folds the episode into its gradient. No episode is
+stored (see `estimators/streaming.py`).
 """
 
 from __future__ import annotations
@@ -64,8 +66,12 @@ def begin(training: LocalTraining, at: Address, alpha: jax.Array) -> Play:
     )
 
 
-def play(training: LocalTraining, delivery: Delivery, now: Play, ticks: int, active: jax.Array) -> Play:
-    """Step 2, first half: `ticks` environment steps in every active lane whose episode has not ended."""
+def play(
+    training: LocalTraining, delivery: Delivery, now: Play, ticks: int, active: jax.Array
+) -> Play:
+    """Step 2, first half: `ticks` environment steps in every active lane whose episode has not
+    ended.
+    """
     (world, policy), estimator = training.played, training.estimator
     scoring = now.episode >= training.episodes
     tried = estimator.parameters(*delivery, perturbation(training, now.at, now.episode))
@@ -85,7 +91,13 @@ def play(training: LocalTraining, delivery: Delivery, now: Play, ticks: int, act
 
         total = score + moved.reward
         ends = moved.terminated | (step + 1 >= world.max_steps)
-        reward = shaped_reward(estimator.loss.reward, moved.reward, ends, moved.terminated, total >= world.score_threshold)
+        reward = shaped_reward(
+            estimator.loss.reward,
+            moved.reward,
+            ends,
+            moved.terminated,
+            total >= world.score_threshold,
+        )
         after = (moved.state, step + 1, total, ends, moved.terminated)
         noted = estimator.note(params, Step(observation, step, inputs, outputs, value, action))
         return select(live, after, carry), (noted, reward, live)
@@ -96,7 +108,9 @@ def play(training: LocalTraining, delivery: Delivery, now: Play, ticks: int, act
         randomness.key(now.at.seed, Stream.WORLD, now.at.submission, tick_numbers),
     )
     start = (now.state, now.step, now.return_so_far, now.ended, now.terminated)
-    (state, step, score, ended, terminated), (notes, rewards, lived) = jax.lax.scan(tick, start, chance)
+    (state, step, score, ended, terminated), (notes, rewards, lived) = jax.lax.scan(
+        tick, start, chance
+    )
     return now._replace(
         state=state,
         step=step,
@@ -114,9 +128,15 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
     Also tells which lanes have played all the episodes of their submission; those stay as they are.
     """
     trained_on = now.ended & (now.episode < training.episodes)
-    end = End(now.step, jax.vmap(training.played[0].observe, out_axes=-1)(now.state), now.terminated)
-    finished = training.estimator.finish(now.traces, theta, perturbation(training, now.at, now.episode), end)
-    sums = jax.tree.map(lambda total, one: total + jnp.where(trained_on, one, 0.0), now.sums, finished)
+    end = End(
+        now.step, jax.vmap(training.played[0].observe, out_axes=-1)(now.state), now.terminated
+    )
+    finished = training.estimator.finish(
+        now.traces, theta, perturbation(training, now.at, now.episode), end
+    )
+    sums = jax.tree.map(
+        lambda total, one: total + jnp.where(trained_on, one, 0.0), now.sums, finished
+    )
 
     scored = training.episodes if training.recipe.score == "greedy" else 0
     score = jnp.where(now.ended & (now.episode == scored), now.return_so_far, now.score)

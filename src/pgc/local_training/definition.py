@@ -1,7 +1,9 @@
-"""Step 2, defined: one private agent plays the θ that it was handed, and makes one gradient of its episodes.
+"""Step 2, defined: one private agent plays the θ that it was handed, and makes one gradient of its
+episodes.
 
-This is the definition, for one agent and one report at a time. `compiled.py` does the same for thousands of agents side by side,
-with the same random numbers; `on_host.py` for worlds that play on the host.
+This is the definition, for one agent and one report at a time. `compiled.py` does the same for
+thousands of agents side by side, with the same random numbers; `on_host.py` for worlds that play on
+the host.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ PERTURBATIONS = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTraining:
-    """What every agent does with the θ it is handed. All of it is public; ψ, the episodes and the gradient are not."""
+    """What every agent does with the θ it is handed.
+
+    All of it is public; ψ, the episodes and the gradient are not.
+    """
 
     world: World
     population: Population
@@ -71,17 +76,28 @@ def draw_psi(at: Address, population: Population) -> Any:
 
 
 def perturbation(training: LocalTraining, at: Address, episode: jax.Array | int) -> jax.Array:
-    """ξ_e (k, *batch) of a local episode: standard normal, the agent's own, and in the next episode its opposite."""
+    """ξ_e (k, *batch) of a local episode: standard normal, the agent's own, and in the next episode
+    its opposite.
+    """
     episode, pairs = jnp.asarray(episode), (training.dim + 1) // 2
-    places = PERTURBATIONS + episode // 2 * pairs + jnp.arange(pairs).reshape(-1, *[1] * (at.seed.ndim - 1))
-    xi = randomness.normal(*randomness.words(at.seed, Stream.RESET, at.submission, places))[: training.dim]
+    places = (
+        PERTURBATIONS
+        + episode // 2 * pairs
+        + jnp.arange(pairs).reshape(-1, *[1] * (at.seed.ndim - 1))
+    )
+    xi = randomness.normal(*randomness.words(at.seed, Stream.RESET, at.submission, places))[
+        : training.dim
+    ]
     return jnp.where(episode % 2 == 0, xi, -xi)
 
 
 def action_words(training: LocalTraining, at: Address, tick: jax.Array) -> list[Words]:
     """The random words that decide the action at a tick of a submission."""
     pairs = training.policy.actions.word_pairs
-    return [randomness.words(at.seed, Stream.PLAY, at.submission, tick * pairs + i) for i in range(pairs)]
+    return [
+        randomness.words(at.seed, Stream.PLAY, at.submission, tick * pairs + i)
+        for i in range(pairs)
+    ]
 
 
 def play_episode(
@@ -94,7 +110,9 @@ def play_episode(
     alpha: jax.Array | float,
     greedy: bool,
 ) -> Episode:
-    """Play local episode `index` of a submission, which has used `ticks` environment steps so far."""
+    """Play local episode `index` of a submission, which has used `ticks` environment
+    steps so far.
+    """
     world, policy = training.played
     params = policy.unflatten(theta)
     state = world.reset(randomness.key(at.seed, Stream.RESET, at.submission, index), psi)
@@ -107,26 +125,41 @@ def play_episode(
         moved = world.step(step_key, state, action, psi)
         after = jax.tree.map(lambda new, old: jnp.where(live, new, old), moved.state, state)
         ended = live & moved.terminated
-        return (after, live & ~moved.terminated, terminated | ended), (world.observe(after), action, moved.reward, live)
+        return (after, live & ~moved.terminated, terminated | ended), (
+            world.observe(after),
+            action,
+            moved.reward,
+            live,
+        )
 
     start = (state, jnp.ones((), bool), jnp.zeros((), bool))
-    (_, _, terminated), (seen, actions, rewards, lived) = jax.lax.scan(step, start, jnp.arange(world.max_steps))
+    (_, _, terminated), (seen, actions, rewards, lived) = jax.lax.scan(
+        step, start, jnp.arange(world.max_steps)
+    )
     observations = jnp.concatenate([world.observe(state)[:, None], seen.T], axis=1)
     return Episode(observations, jnp.moveaxis(actions, 0, -1), rewards, jnp.sum(lived), terminated)
 
 
 @jax.jit
-def play(training: LocalTraining, delivery: Delivery, psi: Any, at: Address, alpha: jax.Array) -> Played:
+def play(
+    training: LocalTraining, delivery: Delivery, psi: Any, at: Address, alpha: jax.Array
+) -> Played:
     """Step 2: play the delivered θ in one's own world, and make one gradient of it."""
     estimator, ticks, episodes = training.estimator, jnp.zeros((), jnp.int32), []
-    xi = jnp.stack([perturbation(training, at, index) for index in range(training.episodes)], axis=-1)
+    xi = jnp.stack(
+        [perturbation(training, at, index) for index in range(training.episodes)], axis=-1
+    )
     for index in range(training.episodes_played):
         scoring = index >= training.episodes
         theta = delivery.theta if scoring else estimator.parameters(*delivery, xi[:, index])
         greedy = scoring or training.recipe.greedy
-        episode = play_episode(training, theta, psi, at, index, ticks, 0.0 if scoring else alpha, greedy)
+        episode = play_episode(
+            training, theta, psi, at, index, ticks, 0.0 if scoring else alpha, greedy
+        )
         ticks = ticks + episode.length
         episodes.append(episode)
     scored = episodes[-1] if training.recipe.score == "greedy" else episodes[0]
-    score = jnp.sum(jnp.where(jnp.arange(scored.rewards.shape[0]) < scored.length, scored.rewards, 0.0))
+    score = jnp.sum(
+        jnp.where(jnp.arange(scored.rewards.shape[0]) < scored.length, scored.rewards, 0.0)
+    )
     return Played(estimator.coordinates(*delivery, episodes[: training.episodes], xi), score, ticks)

@@ -1,4 +1,6 @@
-"""Network of `policies/actor_critic.py` in NumPy, for devices: π and V over one flat θ, and the gradient of a sum over steps."""
+"""Network of `policies/actor_critic.py` in NumPy, for devices: π and V over one flat θ, and the
+gradient of a sum over steps.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Passed(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """Shared ReLU layers, a linear policy head, a linear value head. θ is laid out as in `ActorCritic`."""
+    """Shared ReLU layers, a linear policy head, a linear value head. θ is laid out as in
+    `ActorCritic`.
+    """
 
     recipe: Recipe
 
@@ -47,12 +51,21 @@ class Network:
         top = inputs[-1]
         return Passed(inputs, top @ policy[0].T + policy[1], (top @ value[0].T + value[1])[:, 0])
 
-    def backward(self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray) -> np.ndarray:
-        """The gradient (d,) of a sum over steps, from its derivatives by outputs (n, outputs) and values (n,)."""
+    def backward(
+        self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
+    ) -> np.ndarray:
+        """The gradient (d,) of a sum over steps, from its derivatives by outputs (n, outputs) and
+        values (n,).
+        """
         *shared, policy, value = self.layers(theta)
-        pieces = [self._piece(to_values[:, None], passed.inputs[-1]), self._piece(to_outputs, passed.inputs[-1])]
+        pieces = [
+            self._piece(to_values[:, None], passed.inputs[-1]),
+            self._piece(to_outputs, passed.inputs[-1]),
+        ]
         back = to_outputs @ policy[0] + to_values[:, None] @ value[0]
-        for (weight, _), before, after in zip(shared[::-1], passed.inputs[-2::-1], passed.inputs[:0:-1], strict=True):
+        for (weight, _), before, after in zip(
+            shared[::-1], passed.inputs[-2::-1], passed.inputs[:0:-1], strict=True
+        ):
             back = np.where(after > 0, back, 0.0)
             pieces.append(self._piece(back, before))
             back = back @ weight
@@ -62,14 +75,27 @@ class Network:
         weight = (to_layer.T @ inputs).ravel()
         return np.concatenate([weight, to_layer.sum(axis=0)]) if self.recipe.biases else weight
 
-    def act(self, theta: np.ndarray, observation: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator) -> np.ndarray:
-        """One action, in the world's units: sampled or the likeliest; with probability α anything."""
+    def act(
+        self,
+        theta: np.ndarray,
+        observation: np.ndarray,
+        alpha: float,
+        greedy: bool,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """One action, in the world's units: sampled or the likeliest; with probability
+        α anything.
+        """
         outputs, actions = self.forward(theta, observation[None]).outputs[0], self.recipe.actions
         if isinstance(actions, int):
             if rng.random() < alpha:
                 return np.asarray(rng.integers(actions))
-            return np.asarray(np.argmax(outputs) if greedy else rng.choice(actions, p=softmax(outputs[None])[0]))
-        chosen = outputs if greedy else outputs + self.recipe.std * rng.standard_normal(len(outputs))
+            return np.asarray(
+                np.argmax(outputs) if greedy else rng.choice(actions, p=softmax(outputs[None])[0])
+            )
+        chosen = (
+            outputs if greedy else outputs + self.recipe.std * rng.standard_normal(len(outputs))
+        )
         if rng.random() < alpha:
             chosen = rng.uniform(-1, 1, len(outputs))
         middle, half = _range(actions)
@@ -78,7 +104,9 @@ class Network:
     def stack(self, thetas: list[np.ndarray]) -> Stack:
         """Several θ, for `each`."""
         every = zip(*(self.layers(theta) for theta in thetas), strict=True)
-        return [(np.stack([w for w, _ in layer]), np.stack([b for _, b in layer])) for layer in every]
+        return [
+            (np.stack([w for w, _ in layer]), np.stack([b for _, b in layer])) for layer in every
+        ]
 
     def put(self, stack: Stack, row: int, theta: np.ndarray) -> None:
         """Another θ in a row."""
@@ -86,11 +114,14 @@ class Network:
             weights[row], biases[row] = weight, bias
 
     def keep(self, stack: Stack, rows: np.ndarray) -> Stack:
-        """These rows only."""
+        """Returns the stack with these rows only."""
         return [(weights[rows], biases[rows]) for weights, biases in stack]
 
     def each(self, stack: Stack, observations: np.ndarray) -> np.ndarray:
-        """Outputs (rows, outputs) of each θ at its own observation. A row does not depend on the others, to the bit."""
+        """Outputs (rows, outputs) of each θ at its own observation.
+
+        A row does not depend on the others, to the bit.
+        """
         x = scaled(observations, self.recipe) if self.recipe.normalize else observations
         for weights, biases in stack[:-2]:
             x = np.maximum(np.matmul(weights, x[:, :, None])[:, :, 0] + biases, 0)
@@ -99,7 +130,9 @@ class Network:
         return made
 
 
-def cotangents(recipe: Recipe, outputs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def cotangents(
+    recipe: Recipe, outputs: np.ndarray, actions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """−∂ log π(a)/∂ outputs and −∂H/∂ outputs, (n, outputs) each."""
     if isinstance(recipe.actions, int):
         pi = softmax(outputs)
@@ -111,7 +144,7 @@ def cotangents(recipe: Recipe, outputs: np.ndarray, actions: np.ndarray) -> tupl
 
 
 def softmax(outputs: np.ndarray) -> np.ndarray:
-    """π (n, actions)."""
+    """Returns the probabilities π (n, actions) of logits."""
     powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
     made: np.ndarray = powers / powers.sum(axis=1, keepdims=True)
     return made

@@ -1,7 +1,8 @@
-"""Step 2 on a device, with NumPy alone: play θ in the device's own world, and make the numbers that will be randomised.
+"""Step 2 on a device, with NumPy alone: play θ in the device's own world, and make the numbers that
+will be randomised.
 
-The definitions are those of `estimators/` (loss.py, baseline.py, evolution.py), in which a test finds the same numbers. Nothing
-here leaves the device but through `Device`.
+The definitions are those of `estimators/` (loss.py, baseline.py, evolution.py), in which a test
+finds the same numbers. Nothing here leaves the device but through `Device`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pgc.wire import Offer
 BASELINE_RIDGE = 1e-3
 STD_FLOOR = 1e-6
 GRID = 4
-"""A picture is compared in so many places across and down."""
+"""Places across, and down, in which a picture is compared."""
 MOST_TRIED = 2**22
 """Numbers in all directions that are tried for one report: 32 MiB."""
 
@@ -34,7 +35,7 @@ class Environment(Protocol):
 
 
 class History(NamedTuple):
-    """One history H_n."""
+    """One episode: the paper's history H_n."""
 
     observations: np.ndarray  # (T + 1, features)
     actions: np.ndarray  # (T,) or (T, numbers)
@@ -46,9 +47,10 @@ class History(NamedTuple):
 class NumpyPlayer:
     """Plays offers in an environment, by a recipe.
 
-    With `fixed_steps` each episode takes `max_steps` steps of the environment, whenever it ended: how many a device plays
-    then says nothing about its world. (The rest of them is played and forgotten.) What it computes of them still takes some
-    milliseconds more or less: use a slot as well.
+    With `fixed_steps` each episode takes `max_steps` steps of the environment, whenever it ended:
+    how many a device plays then says nothing about its world. (The rest of them is played and
+    forgotten.) What it computes of them still takes some milliseconds more or less: use a slot as
+    well.
     """
 
     environment: Environment
@@ -56,23 +58,34 @@ class NumpyPlayer:
     fixed_steps: bool = False
 
     def fits(self, offer: Offer) -> bool:
-        """Whether θ is as long as the recipe's policy has it, and what would be tried fits into memory."""
-        return offer.theta.size == self.recipe.dim and offer.query.dim * offer.episodes <= MOST_TRIED
+        """Whether θ is as long as the recipe's policy has it, and what would be tried fits into
+        memory.
+        """
+        return (
+            offer.theta.size == self.recipe.dim and offer.query.dim * offer.episodes <= MOST_TRIED
+        )
 
     def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
         """The coordinates z to randomise, and whether the score reached Θ."""
         recipe, theta = self.recipe, offer.theta.astype(float)
-        rng = np.random.default_rng()  # its own, from the operating system; it decides actions, never a report
+        # its own, from the operating system; it decides actions, never a report
+        rng = np.random.default_rng()
         evolve = recipe.evolves
-        xi = tried(rng, offer.query.dim, offer.episodes) if evolve else np.zeros((0, offer.episodes))
+        xi = (
+            tried(rng, offer.query.dim, offer.episodes) if evolve else np.zeros((0, offer.episodes))
+        )
         episodes = []
         for e in range(offer.episodes):
             near = theta + recipe.spread * lift(offer.basis, xi[:, e]) if evolve else theta
             episodes.append(self._episode(near, offer.alpha, recipe.greedy, rng))
         scored = episodes[0] if recipe.score == "training" else self._episode(theta, 0.0, True, rng)
-        return coordinates(recipe, theta, offer.basis, episodes, xi), scored.rewards.sum() >= recipe.score_threshold
+        return coordinates(
+            recipe, theta, offer.basis, episodes, xi
+        ), scored.rewards.sum() >= recipe.score_threshold
 
-    def _episode(self, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator) -> History:
+    def _episode(
+        self, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator
+    ) -> History:
         network, environment = Network(self.recipe), self.environment
         first, _ = environment.reset()
         seen, actions, rewards = [np.asarray(first, float).ravel()], [], []
@@ -87,12 +100,16 @@ class NumpyPlayer:
             self._play_on(self.recipe.max_steps - len(rewards), theta, alpha, greedy, rng)
         return History(np.array(seen), np.array(actions), np.array(rewards), bool(terminated))
 
-    def _play_on(self, steps: int, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator) -> None:
+    def _play_on(
+        self, steps: int, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator
+    ) -> None:
         ended = True
         for _ in range(steps):
             if ended:
                 seen, _ = self.environment.reset()
-            action = Network(self.recipe).act(theta, np.asarray(seen, float).ravel(), alpha, greedy, rng)
+            action = Network(self.recipe).act(
+                theta, np.asarray(seen, float).ravel(), alpha, greedy, rng
+            )
             seen, _, terminated, truncated, _ = self.environment.step(_plain(action))
             ended = terminated or truncated
 
@@ -111,7 +128,7 @@ def coordinates(
     xi: np.ndarray,
     network: Differentiable | None = None,
 ) -> np.ndarray:
-    """Z: what is reported of these episodes."""
+    """Returns z, what is reported of these episodes."""
     if recipe.evolves:
         return evolution(recipe, episodes, xi)
     g = gradient(recipe, theta, episodes, network)
@@ -124,12 +141,13 @@ def lift(basis: np.ndarray | None, vector: np.ndarray) -> np.ndarray:
 
 
 def evolution(recipe: Recipe, episodes: list[History], xi: np.ndarray) -> np.ndarray:
-    """Z = −(Σ ξ ξᵀ + k·I)⁻¹ Σ A ξ / σ (`policies/evolution.py`)."""
+    """Returns z = −(Σ ξ ξᵀ + k·I)⁻¹ Σ A ξ / σ (`estimators/evolution.py`)."""
     targets = [returns(recipe, e, 0.0) for e in episodes]
     features = [fit_features(recipe, e.observations[:-1]) for e in episodes]
     beta = fit(recipe, np.concatenate(features), np.concatenate(targets))
     advantage = np.array([r[0] - f[0] @ beta for r, f in zip(targets, features, strict=True)])
-    gram = xi.T @ xi + len(xi) * np.eye(len(episodes))  # (ξ ξᵀ + k·I)⁻¹ ξ = ξ (ξᵀ ξ + k·I)⁻¹: as large as the episodes are many
+    # (ξ ξᵀ + k·I)⁻¹ ξ = ξ (ξᵀ ξ + k·I)⁻¹: as large as the episodes are many
+    gram = xi.T @ xi + len(xi) * np.eye(len(episodes))
     made: np.ndarray = -xi @ np.linalg.solve(gram, advantage - advantage.mean()) / recipe.spread
     return made
 
@@ -140,22 +158,36 @@ class Differentiable(Protocol):
     def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
         """Outputs and values at observations, a row for each."""
 
-    def backward(self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray) -> np.ndarray:
+    def backward(
+        self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
+    ) -> np.ndarray:
         """The gradient (d,) of a sum over steps, from its derivatives by outputs and values."""
 
 
-def gradient(recipe: Recipe, theta: np.ndarray, episodes: list[History], network: Differentiable | None = None) -> np.ndarray:
-    """G: the gradient of the paper's loss, the mean over the local episodes (`policies/loss.py`)."""
+def gradient(
+    recipe: Recipe,
+    theta: np.ndarray,
+    episodes: list[History],
+    network: Differentiable | None = None,
+) -> np.ndarray:
+    """Returns g, the gradient of the paper's loss, the mean over the local episodes
+    (`estimators/loss.py`).
+    """
     network, critic = network or Network(recipe), recipe.critic
     passed = [network.forward(theta, e.observations) for e in episodes]
-    last = [_last_value(recipe, p.values[-1], e.terminated) for p, e in zip(passed, episodes, strict=True)]
+    last = [
+        _last_value(recipe, p.values[-1], e.terminated)
+        for p, e in zip(passed, episodes, strict=True)
+    ]
     targets = [returns(recipe, e, v) for e, v in zip(episodes, last, strict=True)]
     if recipe.fits:
         features = np.concatenate([fit_features(recipe, e.observations[:-1]) for e in episodes])
         joined = np.concatenate(targets)
         residual = joined - features @ fit(recipe, features, joined)
         deviation = np.sqrt(np.mean(residual**2)) if recipe.standardize == "scale" else 1.0
-        targets = np.split(residual / max(deviation, STD_FLOOR), np.cumsum([len(t) for t in targets])[:-1])
+        targets = np.split(
+            residual / max(deviation, STD_FLOOR), np.cumsum([len(t) for t in targets])[:-1]
+        )
     total = np.zeros(len(theta))
     for episode, target, p in zip(episodes, targets, passed, strict=True):
         steps = Passed([x[:-1] for x in p.inputs], p.outputs[:-1], p.values[:-1])
@@ -174,7 +206,9 @@ def returns(recipe: Recipe, episode: History, after: float) -> np.ndarray:
     if recipe.reward != "step":
         won = rewards.sum() >= recipe.score_threshold
         rewards = np.zeros_like(rewards)
-        rewards[-1] = (1.0 if won else -1.0) if recipe.reward == "end" else -float(episode.terminated)
+        rewards[-1] = (
+            (1.0 if won else -1.0) if recipe.reward == "end" else -float(episode.terminated)
+        )
     made = np.empty(len(rewards))
     for t in range(len(rewards) - 1, -1, -1):
         after = made[t] = rewards[t] + recipe.discount * after
@@ -198,7 +232,9 @@ def coarse(observations: np.ndarray, image: tuple[int, int, int]) -> np.ndarray:
     down, across = min(GRID, height), min(GRID, width)
     rows, columns = np.arange(height) * down // height, np.arange(width) * across // width
     strips = np.stack([grey[:, rows == i].mean(axis=1) for i in range(down)], axis=1)
-    return np.stack([strips[:, :, columns == j].mean(axis=2) for j in range(across)], axis=2).reshape(len(grey), -1)
+    return np.stack(
+        [strips[:, :, columns == j].mean(axis=2) for j in range(across)], axis=2
+    ).reshape(len(grey), -1)
 
 
 def fit(recipe: Recipe, features: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -210,7 +246,11 @@ def fit(recipe: Recipe, features: np.ndarray, targets: np.ndarray) -> np.ndarray
 
 
 def _last_value(recipe: Recipe, value: float, terminated: bool) -> float:
-    if not recipe.critic or recipe.bootstrap == "zero" or (recipe.bootstrap == "timeout" and terminated):
+    if (
+        not recipe.critic
+        or recipe.bootstrap == "zero"
+        or (recipe.bootstrap == "timeout" and terminated)
+    ):
         return 0.0
     return value
 

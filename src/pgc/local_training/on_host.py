@@ -1,8 +1,10 @@
-"""Step 2 for agents whose worlds play on the host: `definition.py` for Gymnasium environments, many episodes side by side.
+"""Step 2 for agents whose worlds play on the host: `definition.py` for Gymnasium environments, many
+episodes side by side.
 
-An answer is a pure function of what was asked: of θ, and of the address of its random numbers (seed, trial, submission). Which
-process or machine gives it, beside which others, and how often it is asked, changes no bit of it. So work that is lost with a
-machine is done again, and gives the same gradient.
+An answer is a pure function of what was asked: of θ, and of the address of its random numbers
+(seed, trial, submission). Which process or machine gives it, beside which others, and how often it
+is asked, changes no bit of it. So work that is lost with a machine is done again, and gives the
+same gradient.
 """
 
 from __future__ import annotations
@@ -30,13 +32,16 @@ LANES = 64
 LANE_NUMBERS = 2**24
 """Fewer, if their θ would have more numbers than this together."""
 DRAWS = 64
-"""Random numbers for so many steps are drawn at once."""
+"""Steps for which random numbers are drawn at once."""
 SPARE = 256
 """Environments that are kept for another episode."""
 
 
 class Asked(NamedTuple):
-    """One submission that is wanted. All of it is public but the trial's seed, which is a simulation's."""
+    """One submission that is wanted.
+
+    All of it is public but the trial's seed, which is a simulation's.
+    """
 
     trial: int
     n: int
@@ -75,7 +80,10 @@ class Lane:
 
 
 class Spare:
-    """Environments that are ready for another episode, by their ψ. Those of a ψ that was not seen for long are closed."""
+    """Environments that are ready for another episode, by their ψ.
+
+    Those of a ψ that was not seen for long are closed.
+    """
 
     def __init__(self) -> None:
         self._by_psi: OrderedDict[Any, list[Any]] = OrderedDict()
@@ -90,7 +98,7 @@ class Spare:
         return ready.pop()
 
     def give(self, psi: Any, env: Any) -> None:
-        """Keep it."""
+        """Keeps an environment for another episode at this ψ."""
         self._by_psi.setdefault(psi, []).append(env)
         self._by_psi.move_to_end(psi)
         self._held += 1
@@ -120,7 +128,7 @@ class HostAgents:
 
     @property
     def world(self) -> HostWorld:
-        """Where they live."""
+        """The world in which the agents live."""
         assert isinstance(self.training.world, HostWorld)
         return self.training.world
 
@@ -143,7 +151,9 @@ class HostAgents:
                 .tolist()
             )
             for e in range(training.episodes):
-                theta = ask.theta + recipe.spread * lift(ask.basis, xi[:, e]) if evolve else ask.theta
+                theta = (
+                    ask.theta + recipe.spread * lift(ask.basis, xi[:, e]) if evolve else ask.theta
+                )
                 rng = None if greedy and ask.alpha == 0 else self._rng(ask, Stream.PLAY, e)
                 orders.append(Order(theta, psi, seeds[e], rng, ask.alpha, greedy))
             if recipe.score == "greedy":
@@ -152,10 +162,13 @@ class HostAgents:
         episodes = self.play(orders)
         each = training.episodes_played
         return [
-            self._made(ask, episodes[i * each : (i + 1) * each], xi) for i, (ask, xi) in enumerate(zip(asked, tries, strict=True))
+            self._made(ask, episodes[i * each : (i + 1) * each], xi)
+            for i, (ask, xi) in enumerate(zip(asked, tries, strict=True))
         ]
 
-    def scores(self, theta: np.ndarray, psi: Any, episodes: int, seed: int, first: int = 0) -> np.ndarray:
+    def scores(
+        self, theta: np.ndarray, psi: Any, episodes: int, seed: int, first: int = 0
+    ) -> np.ndarray:
         """Of greedy episodes; all policies start from the same states."""
         seeds = np.random.SeedSequence([seed, first]).generate_state(episodes).tolist()
         orders = [Order(theta.astype(float), psi, s, None, 0.0, True) for s in seeds]
@@ -172,10 +185,18 @@ class HostAgents:
             observations = np.stack([lane.seen[-1] for lane in lanes])
             outputs = self._by_policy(self.network.each, stack, observations)
             if not np.isfinite(outputs).all():
-                what = "an observation that is" if not np.isfinite(observations).all() else "what makes the policy's outputs"
+                what = (
+                    "an observation that is"
+                    if not np.isfinite(observations).all()
+                    else "what makes the policy's outputs"
+                )
                 raise EnvironmentFailed(f"{self.world.name} returned {what} not finite")
             actions = self._act(lanes, outputs)
-            over = [lane for lane, action in zip(lanes, actions, strict=True) if self._step(lane, action, played)]
+            over = [
+                lane
+                for lane, action in zip(lanes, actions, strict=True)
+                if self._step(lane, action, played)
+            ]
             if not over:
                 continue
             for row, lane in enumerate(lanes):
@@ -184,12 +205,17 @@ class HostAgents:
                     self.network.put(stack, row, lanes[row].order.theta)
             kept = [row for row, lane in enumerate(lanes) if played[lane.which] is None]
             if len(kept) < len(lanes):
-                stack, lanes = self.network.keep(stack, np.array(kept, int)), [lanes[row] for row in kept]
+                stack, lanes = (
+                    self.network.keep(stack, np.array(kept, int)),
+                    [lanes[row] for row in kept],
+                )
         return played
 
     def _begin(self, which: int, order: Order) -> Lane:
         env = self.spare.take(order.psi) or self.world.make(order.psi)
-        return Lane(which, order, env, [reset(env, self.world.observation, self.world.name, order.seed)])
+        return Lane(
+            which, order, env, [reset(env, self.world.observation, self.world.name, order.seed)]
+        )
 
     def _act(self, lanes: Sequence[Lane], outputs: np.ndarray) -> Any:
         """An action for each lane, in the world's units."""
@@ -204,7 +230,9 @@ class HostAgents:
                 sampled = np.minimum((u[:, :1] >= upto).sum(axis=1), actions.count - 1)
                 by_policy = np.where(greedy, chosen[drawn], sampled)
                 alpha = np.array([lanes[row].order.alpha for row in drawn])
-                chosen[drawn] = np.where(u[:, 1] < alpha, (u[:, 2] * actions.count).astype(int), by_policy)
+                chosen[drawn] = np.where(
+                    u[:, 1] < alpha, (u[:, 2] * actions.count).astype(int), by_policy
+                )
             return chosen
         means = outputs.copy()
         for row, lane in enumerate(lanes):
@@ -234,7 +262,9 @@ class HostAgents:
             row, reward = world.observation.flat(seen), float(reward)
         except Exception as error:
             where = f"step {len(lane.actions) + 1} of an episode"
-            raise EnvironmentFailed(f"{world.name} raised {in_one_line(error)} in {where}") from None
+            raise EnvironmentFailed(
+                f"{world.name} raised {in_one_line(error)} in {where}"
+            ) from None
         lane.seen.append(row)
         lane.actions.append(action)
         lane.rewards.append(reward)
@@ -244,13 +274,20 @@ class HostAgents:
         if not (np.isfinite(rewards).all() and np.isfinite(observations).all()):
             what = "a reward" if np.isfinite(observations).all() else "an observation"
             raise EnvironmentFailed(f"{world.name} returned {what} that is not finite")
-        played[lane.which] = History(observations, np.array(lane.actions), rewards, bool(terminated))
+        played[lane.which] = History(
+            observations, np.array(lane.actions), rewards, bool(terminated)
+        )
         self.spare.give(lane.order.psi, lane.env)
         return True
 
     def _made(self, ask: Asked, episodes: list[History], xi: np.ndarray) -> Played:
-        played, scored = episodes[: self.training.episodes], episodes[-1] if self.recipe.score == "greedy" else episodes[0]
-        z = self._by_policy(coordinates, self.recipe, ask.theta, ask.basis, played, xi, self.network)
+        played, scored = (
+            episodes[: self.training.episodes],
+            episodes[-1] if self.recipe.score == "greedy" else episodes[0],
+        )
+        z = self._by_policy(
+            coordinates, self.recipe, ask.theta, ask.basis, played, xi, self.network
+        )
         return Played(z, float(scored.rewards.sum()), sum(len(e.rewards) for e in episodes))
 
     def _by_policy(self, work: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
@@ -266,7 +303,9 @@ class HostAgents:
         """Of the agent: the same over all its submissions."""
         population = self.training.population
         return population.pick(
-            np.random.default_rng([self.seed, ask.trial, ask.agent, Stream.PSI]).random(len(population.variations))
+            np.random.default_rng([self.seed, ask.trial, ask.agent, Stream.PSI]).random(
+                len(population.variations)
+            )
         )
 
     def _rng(self, ask: Asked, stream: Stream, position: int = 0) -> np.random.Generator:

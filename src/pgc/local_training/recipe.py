@@ -1,4 +1,7 @@
-"""What every device does with the θ it is handed. Public, and shipped with the application: an aggregator cannot change it."""
+"""What every device does with the θ it is handed.
+
+Public, and shipped with the application: an aggregator cannot change it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ Bounds = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class LossOptions:
-    """The loss and the choices that the paper's text leaves open; the fields mean what they mean in `TrainConfig`."""
+    """The loss and the choices that the paper's text leaves open; the fields mean what they mean in
+    `TrainConfig`.
+    """
 
     discount: float = 0.99
     value_weight: float = 0.5
@@ -22,11 +27,15 @@ class LossOptions:
     reduction: Literal["sum", "mean"] = "sum"
     standardize: Literal["no", "center", "scale"] = "no"
     baseline: Literal["critic", "none", "local"] = "critic"
-    """What stands for V(s_t) in A: the network's value, nothing, or what the agent fits to its own episodes (`baseline.py`)."""
+    """What stands for V(s_t) in A: the network's value, nothing, or what the agent fits to its own
+    episodes (`baseline.py`)."""
 
     @property
     def critic(self) -> bool:
-        """Whether V of the network is used and learnt. A baseline that nobody trains would only add noise."""
+        """Whether V of the network is used and learnt.
+
+        A baseline that nobody trains would only add noise.
+        """
         return self.baseline == "critic"
 
     @property
@@ -43,7 +52,8 @@ class Recipe(LossOptions):
     """
 
     bounds: Bounds
-    """The public box in which observations usually lie, one pair for each number of an observation."""
+    """The public box in which observations usually lie, one pair for each number of an
+    observation."""
     actions: int | Bounds
     """How many there are; or, where they are continuous, the range of each."""
     max_steps: int
@@ -88,10 +98,20 @@ class Recipe(LossOptions):
         return {name: getattr(self, name) for name in CARD}
 
     @classmethod
-    def read(cls, card: Any, *, bounds: Bounds, actions: int | Bounds, max_steps: int, score_threshold: float) -> Recipe:
-        """A published recipe, for this device's own world. Names from fixed lists and numbers; whatever else is refused.
+    def read(
+        cls,
+        card: Any,
+        *,
+        bounds: Bounds,
+        actions: int | Bounds,
+        max_steps: int,
+        score_threshold: float,
+    ) -> Recipe:
+        """A published recipe, for this device's own world. Names from fixed lists and numbers;
+        whatever else is refused.
 
-        Who publishes it decides how useful reports are, never what they cost: ε is the mechanism's, and the ledger's.
+        Who publishes it decides how useful reports are, never what they cost: ε is the mechanism's,
+        and the ledger's.
         """
         if not isinstance(card, dict) or set(card) != set(CARD):
             raise PgcError("the service's recipe is not one that this version of pgc knows")
@@ -99,16 +119,25 @@ class Recipe(LossOptions):
         for name, value in card.items():
             choices = get_args(hints[name]) if get_origin(hints[name]) is Literal else ()
             if choices and not (isinstance(value, str) and value in choices):
-                raise PgcError(f"the service's recipe says {name} = {value!r}; this version of pgc knows {', '.join(choices)}")
+                raise PgcError(
+                    f"the service's recipe says {name} = {value!r}; this version of pgc knows "
+                    f"{', '.join(choices)}"
+                )
             if hints[name] is bool and not isinstance(value, bool):
-                raise PgcError(f"the service's recipe says {name} = {value!r}, which is neither true nor false")
+                raise PgcError(
+                    f"the service's recipe says {name} = {value!r}, which is neither true nor false"
+                )
             if hints[name] is float and not (type(value) in (int, float) and abs(value) < 1e6):
-                raise PgcError(f"the service's recipe says {name} = {value!r}, which is no number for it")
+                raise PgcError(
+                    f"the service's recipe says {name} = {value!r}, which is no number for it"
+                )
         widths = card["hidden"]
         fine = isinstance(widths, list | tuple) and len(widths) <= 8
         if not fine or not all(type(w) is int and 1 <= w <= 2**14 for w in widths):
             raise PgcError(f"the service's recipe has hidden layers of {widths!r}")
-        world: dict[str, Any] = dict(bounds=bounds, actions=actions, max_steps=max_steps, score_threshold=score_threshold)
+        world: dict[str, Any] = dict(
+            bounds=bounds, actions=actions, max_steps=max_steps, score_threshold=score_threshold
+        )
         return cls(**world, **(card | {"hidden": tuple(widths)}))
 
     @property
@@ -133,5 +162,9 @@ class Recipe(LossOptions):
         return recipe
 
 
-CARD = tuple(f.name for f in fields(Recipe) if f.name not in ("bounds", "actions", "max_steps", "score_threshold", "image"))
+CARD = tuple(
+    f.name
+    for f in fields(Recipe)
+    if f.name not in ("bounds", "actions", "max_steps", "score_threshold", "image")
+)
 """The fields that do not belong to a world."""

@@ -1,1 +1,3 @@
-"""Numbers and arrays: addressed randomness, traced numbers, linear equations, projections, trees."""
+"""Numbers and arrays: addressed randomness, traced numbers, linear equations,
+projections, trees.
+"""

@@ -1,7 +1,8 @@
 """Small positive definite systems, solved for every lane at once by Gauss and Jordan's elimination.
 
-Written out, because LAPACK's routines, called from two compiled programs at once, can wait for each other for ever (JAX 0.9 to
-0.11 on two cores), and because the same operations give the same numbers on every machine.
+Written out, because LAPACK's routines, called from two compiled programs at once, can wait for each
+other for ever (JAX 0.9 to 0.11 on two cores), and because the same operations give the same numbers
+on every machine.
 """
 
 from __future__ import annotations
@@ -26,4 +27,6 @@ def solve(matrix: jax.Array, right: jax.Array) -> jax.Array:
 def ridge_regression(gram: jax.Array, cross: jax.Array, ridge: jax.Array | float) -> jax.Array:
     """β (n, *batch) = (gram + ridge·I)⁻¹ cross, for gram (n, n, *batch), cross (n, *batch)."""
     n = gram.shape[0]
-    return solve(gram + ridge * jnp.eye(n).reshape(n, n, *[1] * (gram.ndim - 2)), cross[:, None])[:, 0]
+    return solve(gram + ridge * jnp.eye(n).reshape(n, n, *[1] * (gram.ndim - 2)), cross[:, None])[
+        :, 0
+    ]

@@ -1,4 +1,6 @@
-"""Between θ-space and the coordinates z in a basis W of a public subspace; without a basis they are the same."""
+"""Between θ-space and the coordinates z in a basis W of a public subspace; without a basis they are
+the same.
+"""
 
 from __future__ import annotations
 

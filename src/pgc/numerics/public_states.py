@@ -1,4 +1,7 @@
-"""States that everyone knows: points of the public box in which observations usually lie. They cost no ε."""
+"""States that everyone knows: points of the public box in which observations usually lie.
+
+They cost no ε.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,11 @@ PUBLIC_STATES = 64
 
 @cache
 def public_points(n: int) -> np.ndarray:
-    """PUBLIC_STATES points of [−1, 1]ⁿ, (n, m): spread evenly, symmetric, and the same on every machine.
+    """PUBLIC_STATES points of [−1, 1]ⁿ, (n, m): spread evenly, symmetric, and the same on every
+    machine.
 
-    The additive recurrence of the generalised golden ratio (Roberts 2018), each point with its mirror image.
+    The additive recurrence of the generalised golden ratio (Roberts 2018), each point with its
+    mirror image.
     """
     ratio = 2.0
     for _ in range(64):
@@ -32,14 +37,18 @@ def public_states(bounds: Bounds) -> np.ndarray:
 
 
 GRID = 4
-"""A picture is known by its brightness in so many places across and down."""
+"""Places across, and down, by whose brightness a picture is known."""
 
 
 def public_pictures(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures (n, m) of GRID × GRID grey patches, and the brightness of each patch in [−1, 1], (places, m)."""
+    """Pictures (n, m) of GRID × GRID grey patches, and the brightness of each patch in [−1, 1],
+    (places, m).
+    """
     height, width, channels = shape
     down, across = min(GRID, height), min(GRID, width)
     places = public_points(down * across)
     rows, columns = np.arange(height) * down // height, np.arange(width) * across // width
     grey = places.reshape(down, across, -1)[rows][:, columns]
-    return np.repeat(127.5 * (grey + 1)[:, :, None], channels, axis=2).reshape(height * width * channels, -1), places
+    return np.repeat(127.5 * (grey + 1)[:, :, None], channels, axis=2).reshape(
+        height * width * channels, -1
+    ), places

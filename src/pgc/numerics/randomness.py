@@ -1,12 +1,15 @@
-"""The randomness of a simulation: every random word has an address, and nothing is threaded through the code.
+"""The randomness of a simulation: every random word has an address, and nothing is threaded through
+the code.
 
     word = Threefry(key = seed of the trial, counter = (item, stream, position))
 
-Threefry-2×32-20 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) is the generator behind `jax.random`,
-and the values are the same; it is written out here because JAX's CPU version runs as a loop of small kernels, and because
-an address, unlike a chain of derived keys, costs one hash however deep it is.
+Threefry-2×32-20 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) is the
+generator behind `jax.random`, and the values are the same; it is written out here because JAX's CPU
+version runs as a loop of small kernels, and because an address, unlike a chain of derived keys,
+costs one hash however deep it is.
 
-**Never for a release.** The seed is 32 bits. On a device the secret words come from the operating system.
+**Never for a release.** The seed is 32 bits. On a device the secret words come from the operating
+system.
 """
 
 from __future__ import annotations
@@ -45,21 +48,29 @@ class Address(NamedTuple):
 
 
 def agent_number(worker: Any, index: Any, workers: int, submissions: int) -> Any:
-    """Returns which agent a worker plays as its `index`-th: an agent makes `submissions` (T), then the worker plays another."""
+    """Returns which agent a worker plays as its `index`-th: an agent makes `submissions` (T), then
+    the worker plays another.
+    """
     return index // submissions * workers + worker
 
 
 def address(seed: jax.Array, worker: Any, index: Any, workers: int, submissions: int) -> Address:
     """Returns the address of the submission that a worker begins as its `index`-th."""
-    return Address(seed, agent_number(worker, index, workers, submissions), index * workers + worker)
+    return Address(
+        seed, agent_number(worker, index, workers, submissions), index * workers + worker
+    )
 
 
-def host_rng(seed: int, trial: int, submission: int, stream: Stream, position: int = 0) -> np.random.Generator:
+def host_rng(
+    seed: int, trial: int, submission: int, stream: Stream, position: int = 0
+) -> np.random.Generator:
     """Returns the generator of one stream of a submission that is played on the host."""
     return np.random.default_rng(host_address(seed, trial, submission, stream, position))
 
 
-def host_address(seed: int, trial: int, submission: int, stream: Stream, position: int = 0) -> list[int]:
+def host_address(
+    seed: int, trial: int, submission: int, stream: Stream, position: int = 0
+) -> list[int]:
     """Returns the numbers that seed that generator."""
     return [seed, trial, submission, stream, position]
 
@@ -69,32 +80,42 @@ def trial_seed(seed: int, trial: jax.Array | int) -> jax.Array:
     return jax.random.key_data(jax.random.fold_in(jax.random.key(seed), trial))
 
 
-def words(seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int) -> tuple[jax.Array, jax.Array]:
+def words(
+    seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int
+) -> tuple[jax.Array, jax.Array]:
     """Two words at an address. `seed` is (2, *batch); the rest broadcast against its batch."""
     counter = jnp.asarray(item, jnp.uint32) * jnp.uint32(len(Stream)) + jnp.uint32(stream)
     return threefry(seed[0], seed[1], counter, jnp.asarray(position, jnp.uint32))
 
 
 def vector(seed: jax.Array, stream: Stream, item: jax.Array | int, n: int) -> jax.Array:
-    """N words of a stream, (n, *batch)."""
+    """Returns n words of a stream, (n, *batch)."""
     position = jnp.arange((n + 1) // 2).reshape(-1, *[1] * (seed.ndim - 1))
     return jnp.concatenate(words(seed, stream, item, position))[:n]
 
 
 def normal(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Standard normal numbers (2n, *batch) from words (n, *batch) and (n, *batch), in pairs (Box and Muller 1958)."""
+    """Standard normal numbers (2n, *batch) from words (n, *batch) and (n, *batch), in pairs (Box
+    and Muller 1958).
+    """
     radius = jnp.sqrt(-2 * jnp.log((first.astype(jnp.float32) + 0.5) * 2.0**-32))
     angle = second.astype(jnp.float32) * (2 * jnp.pi * 2.0**-32)
     return jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])
 
 
-def key(seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int) -> jax.Array:
+def key(
+    seed: jax.Array, stream: Stream, item: jax.Array | int, position: jax.Array | int
+) -> jax.Array:
     """A JAX key, for code that wants one."""
-    made: jax.Array = jax.random.wrap_key_data(jnp.stack(words(seed, stream, item, position), axis=-1))
+    made: jax.Array = jax.random.wrap_key_data(
+        jnp.stack(words(seed, stream, item, position), axis=-1)
+    )
     return made
 
 
-def threefry(key0: jax.Array, key1: jax.Array, x0: jax.Array, x1: jax.Array) -> tuple[jax.Array, jax.Array]:
+def threefry(
+    key0: jax.Array, key1: jax.Array, x0: jax.Array, x1: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Threefry-2×32 with 20 rounds, elementwise on uint32."""
     schedule = (key0, key1, key0 ^ key1 ^ jnp.uint32(0x1BD11BDA))
     x0, x1 = x0 + schedule[0], x1 + schedule[1]

@@ -1,8 +1,9 @@
 """What a compiled program takes as an argument, and what it is compiled for.
 
-A *number* (C, the scale of the noise, η, |B|, N, whether this is a control) is traced: one program serves all its values, and
-trials that differ in numbers alone run side by side in it. A *choice* (which mechanism, which loss, d, d̂, W) shapes the program.
-Two runs share one program exactly when their engines have the same `jax.tree.structure`.
+A *number* (C, the scale of the noise, η, |B|, N, whether this is a control) is traced: one program
+serves all its values, and trials that differ in numbers alone run side by side in it. A *choice*
+(which mechanism, which loss, d, d̂, W) shapes the program. Two runs share one program exactly when
+their engines have the same `jax.tree.structure`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class HasNumbers(Protocol):
 
 
 def trace_numbers(value: HasNumbers) -> None:
-    """Make the class of a value, and of those inside it, JAX trees whose leaves are the numbers that it names."""
+    """Make the class of a value, and of those inside it, JAX trees whose leaves are the numbers
+    that it names.
+    """
     _trace_kind(type(value))
     for name in value.nested:
         trace_numbers(getattr(value, name))
@@ -31,9 +34,11 @@ def trace_numbers(value: HasNumbers) -> None:
 
 @cache
 def _trace_kind(kind: Any) -> None:
-    """A tree whose leaves are the `traced` numbers. Of the rest, ε and C are left out: they are not shapes.
+    """A tree whose leaves are the `traced` numbers. Of the rest, ε and C are left out: they are not
+    shapes.
 
-    A mechanism that is made anew from traced numbers is therefore not validated and has no ε: it can prepare, draw and decode.
+    A mechanism that is made anew from traced numbers is therefore not validated and has no ε: it
+    can prepare, draw and decode.
     """
     inside = (*kind.traced, *kind.nested)
     shapes = tuple(f.name for f in fields(kind) if f.name not in (*inside, "epsilon", "clip"))
@@ -41,9 +46,12 @@ def _trace_kind(kind: Any) -> None:
     def flatten(mechanism: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         numbers = ((getattr(mechanism, name), dtype) for name, dtype in kind.traced.items())
         typed = tuple(
-            np.asarray(n, dtype)[()] if isinstance(n, int | float | np.ndarray) and dtype else n for n, dtype in numbers
+            np.asarray(n, dtype)[()] if isinstance(n, int | float | np.ndarray) and dtype else n
+            for n, dtype in numbers
         )
-        return (*typed, *(getattr(mechanism, name) for name in kind.nested)), tuple(getattr(mechanism, name) for name in shapes)
+        return (*typed, *(getattr(mechanism, name) for name in kind.nested)), tuple(
+            getattr(mechanism, name) for name in shapes
+        )
 
     def unflatten(shape: tuple[Any, ...], numbers: tuple[Any, ...]) -> Any:
         made = object.__new__(kind)
@@ -56,4 +64,6 @@ def _trace_kind(kind: Any) -> None:
 
 def trace_fields(kind: type[Any], *numbers: str) -> None:
     """Make a dataclass a JAX tree whose leaves are these fields; the others are choices."""
-    jax.tree_util.register_dataclass(kind, numbers, [f.name for f in fields(kind) if f.name not in numbers])
+    jax.tree_util.register_dataclass(
+        kind, numbers, [f.name for f in fields(kind) if f.name not in numbers]
+    )

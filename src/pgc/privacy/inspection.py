@@ -1,4 +1,7 @@
-"""`pgc inspect`: what exactly is in this offer, report, ledger or run. Facts in order, each a name and its words."""
+"""`pgc inspect`: what exactly is in this offer, report, ledger or run.
+
+Facts in order, each a name and its words.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,13 @@ Facts = dict[str, Any]
 
 
 def inspect(path: Path, offer: Path | None = None) -> Facts:
-    """Whatever the file (or run folder) is; a report is explained fully with the offer that it answers."""
+    """Whatever the file (or run folder) is; a report is explained fully with the offer that it
+    answers.
+    """
     if path.is_dir():
         return inspect_run(path)
-    if path.is_file() and is_ledger(path):  # through SQLite: to open and close the file by other means would drop its locks
+    # through SQLite: to open and close the file by other means would drop its locks
+    if path.is_file() and is_ledger(path):
         return inspect_ledger(path)
     data = _read(path)
     if data[:1] == bytes([OFFER_V1]):
@@ -32,33 +38,51 @@ def inspect(path: Path, offer: Path | None = None) -> Facts:
     if data[:1] == bytes([REPORT_V1]):
         return inspect_report(data, None if offer is None else Offer.decode(_read(offer)))
     begins = f"begins with {data[:1].hex()}" if data else "is empty"
-    raise PgcError(f"{path} is no offer, report, ledger or run of pgc: it {begins}, an offer with d1, a report with e1")
+    raise PgcError(
+        f"{path} is no offer, report, ledger or run of pgc: it {begins}, an offer with d1, a "
+        "report with e1"
+    )
 
 
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:
-        raise PgcError(f"cannot read {path} ({getattr(error, 'strerror', None) or error})") from None
+        raise PgcError(
+            f"cannot read {path} ({getattr(error, 'strerror', None) or error})"
+        ) from None
 
 
 def inspect_offer(offer: Offer) -> Facts:
     """What a device is asked for, what it costs, and what would leave it."""
     query, mechanism = offer.query, offer.query.mechanism
     symbols = mechanism.parameters
-    asked = "the whole gradient" if offer.basis is None else f"{query.dim} coordinates in a public subspace"
+    asked = (
+        "the whole gradient"
+        if offer.basis is None
+        else f"{query.dim} coordinates in a public subspace"
+    )
     return {
-        "this is": f"an offer of {len(offer.encode())} bytes: what an aggregator asks of one device, once",
+        "this is": f"an offer of {len(offer.encode())} bytes: "
+        "what an aggregator asks of one device, once",
         "offer": f"{offer.offer_id:016x}",
         "policy version": offer.policy_version,
-        "policy": f"θ of {len(offer.theta)} numbers, root mean square {float(np.sqrt(np.mean(offer.theta**2))):.4g}",
-        "local play": f"{offer.episodes} episode(s), a random action with probability {offer.alpha:g}",
-        "asks for": f"{asked}, randomised by {query.name}" + (f" ({', '.join(symbols)})" if symbols else ""),
-        "noisy boolean": f"asked for, at {words(query.score_nano_epsilon)}" if query.score_nano_epsilon else "not asked for",
-        "costs": f"{words(query.cost)} of the device's lifetime budget, charged before anything is sent",
+        "policy": f"θ of {len(offer.theta)} numbers, "
+        f"root mean square {float(np.sqrt(np.mean(offer.theta**2))):.4g}",
+        "local play": f"{offer.episodes} episode(s), "
+        f"a random action with probability {offer.alpha:g}",
+        "asks for": f"{asked}, randomised by {query.name}"
+        + (f" ({', '.join(symbols)})" if symbols else ""),
+        "noisy boolean": f"asked for, at {words(query.score_nano_epsilon)}"
+        if query.score_nano_epsilon
+        else "not asked for",
+        "costs": f"{words(query.cost)} of the device's lifetime budget, "
+        "charged before anything is sent",
         "promise": mechanism.guarantee.statement,
         "report": f"{size_of(offer)} bytes, whatever the device's data are",
-        "expires": "never" if not offer.expires_at else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(offer.expires_at)),
+        "expires": "never"
+        if not offer.expires_at
+        else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(offer.expires_at)),
     }
 
 
@@ -69,7 +93,10 @@ def inspect_report(data: bytes, offer: Offer | None) -> Facts:
         "this is": f"a report of {len(data)} bytes: all that left a device for one offer",
         "answers offer": f"{number:016x}",
         "policy version": version,
-        "payload": f"{len(payload)} bytes after a header of {HEAD_SIZE}: {payload[:16].hex()}{'…' if len(payload) > 16 else ''}",
+        "payload": (
+            f"{len(payload)} bytes after a header of {HEAD_SIZE}: "
+            f"{payload[:16].hex()}{'…' if len(payload) > 16 else ''}"
+        ),
     }
     if offer is None:
         return facts | {"meaning": "give the offer that it answers with --offer FILE"}
@@ -77,8 +104,11 @@ def inspect_report(data: bytes, offer: Offer | None) -> Facts:
     vector = report.vector(offer)
     return facts | {
         "code": query.mechanism.in_words(report.code),
-        "noisy boolean": "none" if report.score_bit is None else f"{report.score_bit} (true or not, by randomised response)",
-        "estimate": f"{len(vector)} numbers of norm {float(np.linalg.norm(vector)):.4g}: mostly noise, useful in a mean of many",
+        "noisy boolean": "none"
+        if report.score_bit is None
+        else f"{report.score_bit} (true or not, by randomised response)",
+        "estimate": f"{len(vector)} numbers of norm {float(np.linalg.norm(vector)):.4g}: "
+        "mostly noise, useful in a mean of many",
         "promise": query.mechanism.guarantee.statement,
         "cost": words(query.cost),
     }
@@ -106,7 +136,12 @@ def inspect_ledger(path: Path) -> Facts:
         "limit": words(balance.most),
         "spent": f"{words(balance.spent)} on {balance.reports} report(s)",
         "left": words(balance.left),
-        "nano_epsilon": {"limit": balance.most, "spent": balance.spent, "left": balance.left, "unit": f"1/{NANO:,} ε"},
+        "nano_epsilon": {
+            "limit": balance.most,
+            "spent": balance.spent,
+            "left": balance.left,
+            "unit": f"1/{NANO:,} ε",
+        },
     }
 
 
@@ -115,5 +150,7 @@ def inspect_run(path: Path) -> Facts:
     try:
         statement: Facts = json.loads((path / "privacy.json").read_text())
     except (OSError, ValueError):
-        raise PgcError(f"{path} has no privacy.json that can be read; is it a folder that pgc made?") from None
+        raise PgcError(
+            f"{path} has no privacy.json that can be read; is it a folder that pgc made?"
+        ) from None
     return {"this is": "a run folder: what left its (simulated) agents", **statement}

@@ -9,22 +9,31 @@ from pgc.config.problem import Problem
 
 
 def privacy_statement(problem: Problem) -> dict[str, Any]:
-    """For a reviewer: mechanism, parameters, ε per report and in total, unit of privacy, what is not protected."""
+    """For a reviewer: mechanism, parameters, ε per report and in total, unit of privacy, what is
+    not protected.
+    """
     config, mechanism = problem.config, problem.randomiser.mechanism
     guarantee = mechanism.guarantee
     not_protected = [
-        "that an agent takes part, and when its report arrives: arrival times depend on episode lengths",
+        "that an agent takes part, and when its report arrives: arrival times depend on episode "
+        "lengths",
         "anything an agent sends by other means than its report",
     ]
     if not guarantee.honest:
-        not_protected.insert(0, f"the printed ε = {guarantee.nominal_epsilon:g} does not hold for the gradient")
+        not_protected.insert(
+            0, f"the printed ε = {guarantee.nominal_epsilon:g} does not hold for the gradient"
+        )
     inside = mechanism.core
     if not inside.integers and problem.epsilon_gradient < math.inf:
-        not_protected.append("the promise holds in real arithmetic; these floating-point draws must not leave a device")
+        not_protected.append(
+            "the promise holds in real arithmetic; these floating-point draws must not leave a "
+            "device"
+        )
     if problem.epsilon_gradient == float("inf"):
         not_protected.insert(0, "the gradient: it is clipped and sent without noise")
     return {
-        "unit_of_privacy": "one agent: its ψ, its episodes, its gradients and its scores, over all its submissions",
+        "unit_of_privacy": "one agent: its ψ, its episodes, its gradients and its scores, "
+        "over all its submissions",
         "neighbouring": "any two inputs of that agent (local differential privacy)",
         "against": "anyone who sees the reports, the aggregator and all other agents included",
         "mechanism": mechanism.title,
@@ -45,8 +54,10 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
         "epsilon_gradient": problem.epsilon_gradient,
         "epsilon_score": problem.epsilon_score,
         "epsilon": problem.epsilon,
-        "composition": "sequential: the ε of an agent's submissions, and of gradient and score bit, add up",
+        "composition": "sequential: the ε of an agent's submissions, "
+        "and of gradient and score bit, add up",
         "not_protected": not_protected,
-        "simulation": "The agents of this run were simulated. Their randomness came from a 32-bit seed, and scores and steps in "
-        "metrics/ are the experimenter's view: a deployed agent sends neither.",
+        "simulation": "The agents of this run were simulated. Their randomness came from a "
+        "32-bit seed, and scores and steps in metrics/ are the experimenter's view: "
+        "a deployed agent sends neither.",
     }

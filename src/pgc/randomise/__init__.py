@@ -1,1 +1,3 @@
-"""Step 3: the gradient is randomised on the agent, so that ε-local differential privacy holds for all that leaves it."""
+"""Step 3: the gradient is randomised on the agent, so that ε-local differential privacy holds for
+all that leaves it.
+"""

@@ -1,4 +1,7 @@
-"""How an agent's ε is divided over all it ever sends. Pure ε composes sequentially: the parts add up (Theorem 1 of the paper)."""
+"""How an agent's ε is divided over all it ever sends.
+
+Pure ε composes sequentially: the parts add up (Theorem 1 of the paper).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ LARGEST_NANO = 1000 * NANO
 
 
 def split_budget(epsilon: float, score_epsilon: float, submissions: int) -> tuple[float, float]:
-    """ε of the gradient and of the score bit in one of T submissions, rounded down: T times their sum never exceeds ε."""
+    """ε of the gradient and of the score bit in one of T submissions, rounded down: T times their
+    sum never exceeds ε.
+    """
     if math.isinf(epsilon):
         return epsilon, score_epsilon / submissions
     score = score_epsilon / submissions
@@ -27,16 +32,24 @@ def split_budget(epsilon: float, score_epsilon: float, submissions: int) -> tupl
 
 
 def nano_of(epsilon: float) -> int:
-    """ε as a whole number of nano-ε, rounded down. A number is taken as it is written: 0.1 is 100,000,000, ten of them 1."""
+    """ε as a whole number of nano-ε, rounded down.
+
+    A number is taken as it is written: 0.1 is 100,000,000, ten of them 1.
+    """
     if not 0 <= epsilon <= LARGEST_NANO / NANO:
-        raise PgcError(f"an epsilon that can be charged is between 0 and {LARGEST_NANO // NANO}, not {epsilon:g}")
+        raise PgcError(
+            f"an epsilon that can be charged is between 0 and {LARGEST_NANO // NANO}, not "
+            f"{epsilon:g}"
+        )
     epsilon = float(epsilon)  # exactly, also from float32
     nearest = round(epsilon * NANO)
     return nearest if epsilon_of(nearest) == epsilon else int(Decimal(repr(epsilon)) * NANO)
 
 
 def epsilon_of(nano: int) -> float:
-    """The largest float that is no more than so many nano-ε: what a mechanism promises is never more than what is charged."""
+    """The largest float that is no more than so many nano-ε: what a mechanism promises is never
+    more than what is charged.
+    """
     epsilon = nano / NANO
     while Fraction(epsilon) > Fraction(nano, NANO):
         epsilon = math.nextafter(epsilon, 0)

@@ -1,11 +1,15 @@
-"""`Device`: steps 2 and 3 on a real device. An offer in; report bytes, or a refusal, out. The only door.
+"""`Device`: steps 2 and 3 on a real device. An offer in; report bytes, or a refusal, out. The only
+door.
 
-    1 understand the offer, refuse what this device does not accept      2 play it in the device's own world
-    3 randomise; charge and store, in one transaction                    4 return the stored bytes
+    1 understand the offer, refuse what this device does not accept
+    2 play it in the device's own world
+    3 randomise; charge and store, in one transaction
+    4 return the stored bytes
 
-**Guarantee.** Whatever offers come, in whatever order, from whomever, and whenever the process is killed: all that ever leaves
-through this door is ε-LDP for the device's private data, with the ε of its ledger. A refusal depends on the offer, on this
-device's settings and on what was charged before, never on a gradient or a score.
+**Guarantee.** Whatever offers come, in whatever order, from whomever, and whenever the process is
+killed: all that ever leaves through this door is ε-LDP for the device's private data, with the ε of
+its ledger. A refusal depends on the offer, on this device's settings and on what was charged
+before, never on a gradient or a score.
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ from pgc.wire.report import size_of
 
 log = logging.getLogger("pgc.device")
 EXACT = tuple(kind.name for number, kind in ON_THE_WIRE.items() if number < FIRST_OUTSIDE)
-"""The mechanisms of pgc that may leave a device. One from outside may as well, if the application names it in `accepts`."""
+"""The mechanisms of pgc that may leave a device. One from outside may as well, if the application
+names it in `accepts`."""
 
 
 @dataclass(frozen=True)
@@ -43,21 +48,30 @@ class Refusal:
 
 
 class _Refused(Exception):
-    """By this module alone, for reasons that are public: nobody else's exception can become the words of a refusal."""
+    """By this module alone, for reasons that are public: nobody else's exception can become the
+    words of a refusal.
+    """
 
 
 class Player(Protocol):
-    """Step 2: what a device makes of an offer in its own world (`pgc.local_training.numpy_player` has one)."""
+    """Step 2: what a device makes of an offer in its own world (`pgc.local_training.numpy_player`
+    has one).
+    """
 
     def fits(self, offer: Offer) -> bool:
         """Whether this is a policy for its world. From what is public."""
 
     def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
-        """The numbers to randomise, as many as the query has (`offer.query.dim`), and whether the score reached Θ."""
+        """The numbers to randomise, as many as the query has (`offer.query.dim`), and whether the
+        score reached Θ.
+        """
 
 
 class Device:
-    """One private agent. It enforces its own limits, whatever an offer says and whoever signed it."""
+    """One private agent.
+
+    It enforces its own limits, whatever an offer says and whoever signed it.
+    """
 
     def __init__(
         self,
@@ -73,17 +87,22 @@ class Device:
     ) -> None:
         """A device with this ledger.
 
-        `accepts`: mechanisms that it is willing to use. `most_epsilon`: the most that one report may cost; by default all that is
-        left. `most_bytes`: of one report. `slot_seconds`: every answer takes a whole number of these, so that time says nothing;
-        choose it longer than any play. `clock`: by which an offer has expired; a late report is of no use, and no risk, so this
-        may be the aggregator's.
+        `accepts`: mechanisms that it is willing to use. `most_epsilon`: the most that one report
+        may cost; by default all that is left. `most_bytes`: of one report. `slot_seconds`: every
+        answer takes a whole number of these, so that time says nothing; choose it longer than any
+        play. `clock`: by which an offer has expired; a late report is of no use, and no risk, so
+        this may be the aggregator's.
         """
         known = [kind.name for kind in ON_THE_WIRE.values()]
         unknown = set(accepts) - set(known)
         if unknown:
-            raise PgcError(f"a device can accept {', '.join(known)}; not {', '.join(sorted(unknown))}")
+            raise PgcError(
+                f"a device can accept {', '.join(known)}; not {', '.join(sorted(unknown))}"
+            )
         if slot_seconds is not None and not 0 < slot_seconds <= 86_400:
-            raise PgcError(f"slot_seconds must be greater than 0, and at most a day, not {slot_seconds:g}")
+            raise PgcError(
+                f"slot_seconds must be greater than 0, and at most a day, not {slot_seconds:g}"
+            )
         self._ledger, self._player, self._accepts = ledger, player, frozenset(accepts)
         self._most = None if most_epsilon is None else nano_of(most_epsilon)
         self._most_episodes, self._most_bytes, self._slot = most_episodes, most_bytes, slot_seconds
@@ -104,19 +123,28 @@ class Device:
         """Limit, spent and left, in nano-ε."""
         return self._ledger.balance
 
-    def release(self, offer: Offer | bytes, gradient: Any, *, success: bool | None = None) -> bytes | Refusal:
+    def release(
+        self, offer: Offer | bytes, gradient: Any, *, success: bool | None = None
+    ) -> bytes | Refusal:
         """Step 3 for a gradient that was made elsewhere: any array-like with as many numbers as θ.
 
-        `success`, whether the score reached Θ, is needed where the offer asks for the noisy boolean. Asked again with the same
-        offer it returns the same bytes, whatever the gradient is now. What is no gradient at all (None, a wrong length, text)
-        gets a report without a direction, at the same price, and a line in the log: a refusal would tell that training failed.
+        `success`, whether the score reached Θ, is needed where the offer asks for the noisy
+        boolean. Asked again with the same offer it returns the same bytes, whatever the gradient is
+        now. What is no gradient at all (None, a wrong length, text) gets a report without a
+        direction, at the same price, and a line in the log: a refusal would tell that training
+        failed.
         """
 
         def numbers(understood: Offer) -> tuple[np.ndarray, bool | None]:
             vector = as_vector(gradient).ravel()
             if vector.size != understood.theta.size:
-                raise ValueError(f"the gradient has {vector.size} numbers; θ of the offer has {understood.theta.size}")
-            return vector if understood.basis is None else understood.basis.T @ clip_elements(vector, HUGE), success
+                raise ValueError(
+                    f"the gradient has {vector.size} numbers; θ of the offer has "
+                    f"{understood.theta.size}"
+                )
+            return vector if understood.basis is None else understood.basis.T @ clip_elements(
+                vector, HUGE
+            ), success
 
         return self._in_slot(lambda: self._answer(offer, numbers, scored=success is not None))
 
@@ -124,7 +152,9 @@ class Device:
         """Steps 2 and 3: play the offer's policy in this device's world, and report."""
         player = self._player
         if player is None:
-            raise PgcError("this device has no world to play in; give Device a player, or use release")
+            raise PgcError(
+                "this device has no world to play in; give Device a player, or use release"
+            )
 
         def numbers(understood: Offer) -> tuple[np.ndarray, bool]:
             if not player.fits(understood):
@@ -133,7 +163,9 @@ class Device:
 
         return self._in_slot(lambda: self._answer(offer, numbers, scored=True))
 
-    def _answer(self, offer: Offer | bytes, numbers: Callable[[Offer], Any], scored: bool) -> bytes | Refusal:
+    def _answer(
+        self, offer: Offer | bytes, numbers: Callable[[Offer], Any], scored: bool
+    ) -> bytes | Refusal:
         try:
             understood = offer if isinstance(offer, Offer) else Offer.decode(offer)
             digest = understood.digest
@@ -157,15 +189,25 @@ class Device:
         if query.name not in self._accepts:
             raise _Refused(f"this device does not accept {query.name}")
         if self._most is not None and query.cost > self._most:
-            raise _Refused(f"a report for {words(query.cost)}; this device gives at most {words(self._most)} at once")
+            raise _Refused(
+                f"a report for {words(query.cost)}; this device gives at most {words(self._most)} "
+                "at once"
+            )
         if query.cost > left:
-            raise _Refused(f"this costs {words(query.cost)} and {words(left)} of {words(self.balance.most)} is left")
+            raise _Refused(
+                f"this costs {words(query.cost)} and {words(left)} of {words(self.balance.most)} "
+                "is left"
+            )
         if offer.expires_at and self._clock() >= offer.expires_at:
             raise _Refused("the offer has expired")
         if offer.episodes > self._most_episodes:
-            raise _Refused(f"{offer.episodes} local episodes; this device plays at most {self._most_episodes}")
+            raise _Refused(
+                f"{offer.episodes} local episodes; this device plays at most {self._most_episodes}"
+            )
         if size_of(offer) > self._most_bytes:
-            raise _Refused(f"a report of {size_of(offer)} bytes; this device gives at most {self._most_bytes}")
+            raise _Refused(
+                f"a report of {size_of(offer)} bytes; this device gives at most {self._most_bytes}"
+            )
         if query.score_nano_epsilon and not scored:
             raise _Refused("the offer asks for the noisy boolean, and no score was given")
 
@@ -179,7 +221,8 @@ class Device:
 
 
 def _protected(numbers: Callable[[Offer], Any], offer: Offer) -> tuple[np.ndarray, bool]:
-    """What is to be randomised. Whatever goes wrong with it becomes a report without a direction, at the same price.
+    """What is to be randomised. Whatever goes wrong with it becomes a report without a direction,
+    at the same price.
 
     A silence would tell that this world, or this gradient, went wrong.
     """
@@ -190,7 +233,10 @@ def _protected(numbers: Callable[[Offer], Any], offer: Offer) -> tuple[np.ndarra
     except (_Refused, KeyboardInterrupt, SystemExit):
         raise
     except BaseException:
-        log.exception("what offer %016x asks for could not be made; a report without a direction answers it", offer.offer_id)
+        log.exception(
+            "what offer %016x asks for could not be made; a report without a direction answers it",
+            offer.offer_id,
+        )
         return np.full(offer.query.dim, np.nan), False
 
 
@@ -201,7 +247,9 @@ def draw_report(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes
     bit = None
     if query.score_nano_epsilon:
         bit = release_score(ScoreBit(epsilon=epsilon_of(query.score_nano_epsilon)), bool(success))
-    return Report(offer_id=offer.offer_id, policy_version=offer.policy_version, code=code, score_bit=bit).encode(offer)
+    return Report(
+        offer_id=offer.offer_id, policy_version=offer.policy_version, code=code, score_bit=bit
+    ).encode(offer)
 
 
 def _wait(begun: float, slot: float) -> None:

@@ -1,15 +1,17 @@
 """The budget of one device, on its disk: what was charged, and the exact bytes that were paid for.
 
     create(path, ε)       once in the life of a device; refuses if the file exists
-    open(path)            refuses a file that is missing, damaged, another program's or another version's
-    pay(offer, report)    the bytes that answer an offer: those stored, or these, charged and stored before they are returned
+    open(path)            refuses a file that is missing, damaged, or another program's
+    pay(offer, report)    the bytes that answer an offer: those stored, or these, once charged
 
-**Guarantee.** The ε of all reports that were ever returned is at most the limit, whichever process is killed and whenever, and
-whoever else uses the same file: charge and bytes are one transaction of SQLite, on the disk (synchronous = EXTRA) before `pay`
-returns. A repeated offer gets the stored bytes: no new randomness, no new charge. Amounts are whole nano-ε, so a sum is exact.
+**Guarantee.** The ε of all reports that were ever returned is at most the limit, whichever process
+is killed and whenever, and whoever else uses the same file: charge and bytes are one transaction of
+SQLite, on the disk (synchronous = EXTRA) before `pay` returns. A repeated offer gets the stored
+bytes: no new randomness, no new charge. Amounts are whole nano-ε, so a sum is exact.
 
-What it cannot see: that the whole file was put back to an earlier state, or copied to a second device. And no thread of a process
-may open and close the file by itself while `pay` runs in another: that drops POSIX locks. docs/threat-model.md.
+What it cannot see: that the whole file was put back to an earlier state, or copied to a second
+device. And no thread of a process may open and close the file by itself while `pay` runs in
+another: that drops POSIX locks. docs/threat-model.md.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class OtherOffer(PgcError):
 
 
 class Balance(NamedTuple):
-    """In nano-ε."""
+    """Limit, spent and left, in nano-ε."""
 
     most: int
     spent: int
@@ -101,7 +103,10 @@ class Ledger:
         """The ledger of this device. Whatever is wrong with the file, it never starts from zero."""
         with _explained(path):
             if not Path(path).is_file():
-                raise LedgerError(f"there is no ledger {path}; Ledger.create makes one, once in the life of a device")
+                raise LedgerError(
+                    f"there is no ledger {path}; Ledger.create makes one, once in the life of a "
+                    "device"
+                )
             db = _connect(path)
             _refuse_foreign(db, path)
             _make_durable(db)
@@ -117,7 +122,10 @@ class Ledger:
         return self._alone(lambda db: _stored(db, offer_id, digest))
 
     def pay(self, offer_id: int, digest: bytes, cost: int, report: bytes) -> bytes:
-        """Charge for a report that was drawn, and store it: then it may leave. If the offer was answered before, that answer."""
+        """Charge for a report that was drawn, and store it: then it may leave.
+
+        If the offer was answered before, that answer.
+        """
         if cost < 1:
             raise PgcError("a report costs at least one nano-ε")
         return self._alone(lambda db: _pay(db, offer_id, digest, cost, report))
@@ -127,13 +135,17 @@ class Ledger:
         self._connection.close()
 
     def _alone(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """One call at a time: not in a child process, not from a signal handler while a call is under way.
+        """One call at a time: not in a child process, not from a signal handler while a call is
+        under way.
 
-        An exception from outside (a watchdog, Ctrl-C) may come between any two instructions: hence a flag and no lock, which
-        could stay taken, and a rollback first, of what an interrupted call may have left open.
+        An exception from outside (a watchdog, Ctrl-C) may come between any two instructions: hence
+        a flag and no lock, which could stay taken, and a rollback first, of what an interrupted
+        call may have left open.
         """
         if os.getpid() != self._process:
-            raise LedgerError("this ledger was opened before a fork; open it again in the new process")
+            raise LedgerError(
+                "this ledger was opened before a fork; open it again in the new process"
+            )
         if self._busy:
             raise LedgerError("this ledger is in the middle of another call; nothing was released")
         try:
@@ -147,14 +159,20 @@ class Ledger:
 
 def _pay(db: sqlite3.Connection, offer_id: int, digest: bytes, cost: int, report: bytes) -> bytes:
     try:
-        db.execute("BEGIN IMMEDIATE")  # one writer from here: two processes cannot both spend what is left
+        # one writer from here: two processes cannot both spend what is left
+        db.execute("BEGIN IMMEDIATE")
         before = _stored(db, offer_id, digest)
         if before is not None:
             return before
         balance = _balance(db)
         if cost > balance.left:
-            raise BudgetSpent(f"this costs {words(cost)} and {words(balance.left)} of {words(balance.most)} is left")
-        db.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (_key(offer_id), digest, cost, report))
+            raise BudgetSpent(
+                f"this costs {words(cost)} and {words(balance.left)} of {words(balance.most)} is "
+                "left"
+            )
+        db.execute(
+            "INSERT INTO reports VALUES (?, ?, ?, ?)", (_key(offer_id), digest, cost, report)
+        )
         db.execute("UPDATE budget SET spent = spent + ?", (cost,))
         db.execute("COMMIT")
         return report  # only now: the transaction is on the disk
@@ -163,21 +181,27 @@ def _pay(db: sqlite3.Connection, offer_id: int, digest: bytes, cost: int, report
 
 
 def _balance(db: sqlite3.Connection) -> Balance:
-    return Balance(*db.execute("SELECT most, spent, (SELECT count(*) FROM reports) FROM budget").fetchone())
+    return Balance(
+        *db.execute("SELECT most, spent, (SELECT count(*) FROM reports) FROM budget").fetchone()
+    )
 
 
 def _stored(db: sqlite3.Connection, offer_id: int, digest: bytes) -> bytes | None:
-    row = db.execute("SELECT digest, report FROM reports WHERE offer_id = ?", (_key(offer_id),)).fetchone()
+    row = db.execute(
+        "SELECT digest, report FROM reports WHERE offer_id = ?", (_key(offer_id),)
+    ).fetchone()
     if row is None:
         return None
     if row[0] != digest:
-        raise OtherOffer(f"another offer had the number {offer_id:016x}; one number gets one report")
+        raise OtherOffer(
+            f"another offer had the number {offer_id:016x}; one number gets one report"
+        )
     report: bytes = row[1]
     return report
 
 
 def words(nano: int) -> str:
-    """Nano-ε for people."""
+    """Says a number of nano-ε for people to read."""
     return f"ε = {nano / 10**9:.9g}"
 
 
@@ -187,7 +211,9 @@ def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
 
 
 def _make_durable(db: sqlite3.Connection) -> None:
-    """One file at rest, and a commit that is on the disk when it returns: the journal's removal is synchronised too."""
+    """One file at rest, and a commit that is on the disk when it returns: the journal's removal is
+    synchronised too.
+    """
     db.execute("PRAGMA journal_mode = DELETE")
     db.execute("PRAGMA synchronous = EXTRA")
     db.execute("PRAGMA fullfsync = ON")
@@ -196,25 +222,41 @@ def _make_durable(db: sqlite3.Connection) -> None:
 
 def _refuse_foreign(db: sqlite3.Connection, path: str | os.PathLike[str]) -> None:
     """Only a whole ledger of this version, whose sum is right."""
-    application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    application, version = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
     if application != APPLICATION:
         empty = os.path.getsize(path) == 0
-        raise LedgerError(f"{path} is {'empty: its creation was cut short, or it was damaged' if empty else 'not a pgc ledger'}")
+        raise LedgerError(
+            f"{path} is "
+            + (
+                "empty: its creation was cut short, or it was damaged"
+                if empty
+                else "not a pgc ledger"
+            )
+        )
     if version != SCHEMA_VERSION:
-        raise LedgerError(f"{path} is a ledger of version {version}; this is pgc for version {SCHEMA_VERSION}")
+        raise LedgerError(
+            f"{path} is a ledger of version {version}; this is pgc for version {SCHEMA_VERSION}"
+        )
     found = {sql for (sql,) in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
     if found != {statement.strip() for statement in SCHEMA.split(";\n")[:-1]}:
         raise LedgerError(f"{path} is a ledger whose tables were changed")
     if [row[0] for row in db.execute("PRAGMA integrity_check")] != ["ok"]:
         raise LedgerError(f"{path} is damaged")
-    rows = db.execute("SELECT spent = (SELECT coalesce(sum(cost), 0) FROM reports) FROM budget").fetchall()
+    rows = db.execute(
+        "SELECT spent = (SELECT coalesce(sum(cost), 0) FROM reports) FROM budget"
+    ).fetchall()
     if rows != [(1,)]:
         raise LedgerError(f"{path} is damaged: what was spent is not the sum of what was charged")
 
 
 @contextmanager
 def _explained(what: str | os.PathLike[str]) -> Iterator[None]:
-    """SQLite's errors (a full or read-only disk, a lock, damage) as one line. Nothing is returned past them."""
+    """SQLite's errors (a full or read-only disk, a lock, damage) as one line.
+
+    Nothing is returned past them.
+    """
     try:
         yield
     except (sqlite3.Error, OSError) as error:

@@ -1,4 +1,7 @@
-"""Step 3 for agents that are simulated on the host, in NumPy. The random numbers have addresses, as in `simulated.py`."""
+"""Step 3 for agents that are simulated on the host, in NumPy.
+
+The random numbers have addresses, as in `simulated.py`.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +22,44 @@ class Code(NamedTuple):
     bit: bool  # the noisy boolean
 
 
-def randomise(randomiser: Randomiser, coordinates: np.ndarray, success: bool, seed: int, trial: int, submission: int) -> Code:
+def randomise(
+    randomiser: Randomiser,
+    coordinates: np.ndarray,
+    success: bool,
+    seed: int,
+    trial: int,
+    submission: int,
+) -> Code:
     """Returns the code of one submission, and its noisy boolean (False when no score is sent)."""
     mechanism = randomiser.mechanism
     gradient = mechanism.flat(np.zeros_like(coordinates) if randomiser.control else coordinates)
     public = public_words(public_seed(seed, trial, submission), mechanism.public_words)
-    secret = host_rng(seed, trial, submission, Stream.SECRET).integers(2**32, size=mechanism.secret_words, dtype=np.uint32)
+    secret = host_rng(seed, trial, submission, Stream.SECRET).integers(
+        2**32, size=mechanism.secret_words, dtype=np.uint32
+    )
     code, bit = mechanism.draw(mechanism.prepare(gradient, public), secret), False
     if randomiser.score_bit is not None:
-        word = host_rng(seed, trial, submission, Stream.SCORE).integers(2**32, size=1, dtype=np.uint32)
+        word = host_rng(seed, trial, submission, Stream.SCORE).integers(
+            2**32, size=1, dtype=np.uint32
+        )
         bit = bool(randomiser.score_bit.draw(np.asarray(success), word[0]))
     return Code(np.asarray(code), bit)
 
 
-def decode(mechanism: Mechanism, code: np.ndarray, seed: int, trial: int, submission: int) -> np.ndarray:
+def decode(
+    mechanism: Mechanism, code: np.ndarray, seed: int, trial: int, submission: int
+) -> np.ndarray:
     """Returns g̃ on the aggregator, in the coordinates of the delivery's subspace."""
-    made: np.ndarray = mechanism.decode(code, public_words(public_seed(seed, trial, submission), mechanism.public_words))
+    made: np.ndarray = mechanism.decode(
+        code, public_words(public_seed(seed, trial, submission), mechanism.public_words)
+    )
     return made
 
 
 def public_seed(seed: int, trial: int, submission: int) -> bytes:
-    """Returns the seed of a report's public words: anyone may know it, and it does not depend on the gradient."""
-    return b"pgc simulated public " + b"".join(int(x).to_bytes(8, "little") for x in (seed, trial, submission))
+    """Returns the seed of a report's public words: anyone may know it, and it does not depend on
+    the gradient.
+    """
+    return b"pgc simulated public " + b"".join(
+        int(x).to_bytes(8, "little") for x in (seed, trial, submission)
+    )

@@ -1,8 +1,10 @@
-"""Step 3 on a real device: a mechanism's code, with secret bits of the operating system. The public part comes from a seed.
+"""Step 3 on a real device: a mechanism's code, with secret bits of the operating system. The public
+part comes from a seed.
 
-A mechanism that compares integers (`Mechanism.integers`) releases what it simulates, word for word: `prepare` is deterministic,
-and `draw` compares uniform 32-bit words with thresholds that were rounded to the safe side. `laplace` has a form of its own on
-a lattice (`exact/lattice.py`). The others have no exact form, and refuse.
+A mechanism that compares integers (`Mechanism.integers`) releases what it simulates, word for word:
+`prepare` is deterministic, and `draw` compares uniform 32-bit words with thresholds that were
+rounded to the safe side. `laplace` has a form of its own on a lattice (`exact/lattice.py`). The
+others have no exact form, and refuse.
 """
 
 from __future__ import annotations

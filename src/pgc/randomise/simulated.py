@@ -1,4 +1,7 @@
-"""Step 3 in a simulation: the same mechanisms, with random words that a seed decides. Never for a release (see `release.py`)."""
+"""Step 3 in a simulation: the same mechanisms, with random words that a seed decides.
+
+Never for a release (see `release.py`).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ class Randomiser:
     submissions: int = 1
     """T: how often one agent submits before it has spent its budget."""
     control: bool | jax.Array = False
-    """Whether every gradient is replaced by zero before the mechanism: shows what pure noise would do."""
+    """Whether every gradient is replaced by zero before the mechanism: shows what pure noise would
+    do."""
 
     def __post_init__(self) -> None:
         """Whatever mechanism comes, its numbers are traced."""
@@ -38,7 +42,10 @@ trace_fields(Randomiser, "mechanism", "control")
 
 
 def words_for_report(randomiser: Randomiser, at: Address) -> tuple[jax.Array, jax.Array]:
-    """Returns the public and the secret words of a report, (words, *batch). On a device the system makes the secret ones."""
+    """Returns the public and the secret words of a report, (words, *batch).
+
+    On a device the system makes the secret ones.
+    """
     public, secret = randomiser.mechanism.simulated_words
     return (
         randomness.vector(at.seed, Stream.PUBLIC, at.submission, public),
@@ -47,10 +54,21 @@ def words_for_report(randomiser: Randomiser, at: Address) -> tuple[jax.Array, ja
 
 
 def randomise(
-    randomiser: Randomiser, basis: jax.Array | None, coordinates: jax.Array, public: jax.Array, secret: jax.Array
+    randomiser: Randomiser,
+    basis: jax.Array | None,
+    coordinates: jax.Array,
+    public: jax.Array,
+    secret: jax.Array,
 ) -> jax.Array:
-    """Returns Q(z) for the gradient's coordinates z in the delivery's subspace, decoded: g̃ = W Q(Wᵀ g)."""
-    return lift(basis, randomiser.mechanism.simulate(jnp.where(randomiser.control, 0.0, coordinates), public, secret))
+    """Returns Q(z) for the gradient's coordinates z in the delivery's subspace, decoded: g̃ = W
+    Q(Wᵀ g).
+    """
+    return lift(
+        basis,
+        randomiser.mechanism.simulate(
+            jnp.where(randomiser.control, 0.0, coordinates), public, secret
+        ),
+    )
 
 
 def randomise_score(randomiser: Randomiser, success: jax.Array, at: Address) -> jax.Array:

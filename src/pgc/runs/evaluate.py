@@ -21,7 +21,8 @@ from pgc.runs.folder import Folder, finite
 from pgc.runs.run import Run
 
 BELOW, ABOVE = (0.5, 0.8), (1.25, 2.0)
-"""Out-of-range evaluation multiplies the lowest and the highest value of each varied field by these."""
+"""Out-of-range evaluation multiplies the lowest and the highest value of each varied field by
+these."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ def evaluate(
     population: tuple[str, ...] | None = None,
     gif: bool = False,
 ) -> Evaluation:
-    """Score a saved policy ψ by ψ, in and out of the population it was trained on; write evaluation.json and .png."""
+    """Score a saved policy ψ by ψ, in and out of the population it was trained on; write
+    evaluation.json and .png.
+    """
     run = run if isinstance(run, Run) else Run.open(Path(run))
     problem = build(run.config)
     policies = run.policies()
@@ -53,10 +56,17 @@ def evaluate(
         raise PgcError(f"seed must be between 0 and 2³² − 1, not {seed}")
     world, net, thetas = problem.training.world, problem.training.policy, policies[policy]
     if thetas.shape != (run.config.trials, net.dim):
-        raise PgcError(f"{run.path / 'policy.safetensors'} holds policies of another shape than config.yaml says")
+        raise PgcError(
+            f"{run.path / 'policy.safetensors'} holds policies of another shape than config.yaml "
+            "says"
+        )
 
     known = problem.training.population
-    asked = known.grid() + _beyond(known) if population is None else Population.parse(world, population).grid()
+    asked = (
+        known.grid() + _beyond(known)
+        if population is None
+        else Population.parse(world, population).grid()
+    )
     names = [_name(known, psi) for psi in asked]
     trained = [known.contains(psi) for psi in asked]
     scores = scores_of(problem, thetas, asked, episodes=episodes, seed=seed)
@@ -71,7 +81,9 @@ def evaluate(
         "scores": {name: float(s) for name, s in zip(names, scores.mean(axis=0), strict=True)},
         "trained_on": [name for name, t in zip(names, trained, strict=True) if t],
         "score_mean": float(inside.mean()) if any(trained) else None,
-        "success_ratio": float(np.mean(inside.mean(axis=1) >= world.score_threshold)) if any(trained) else None,
+        "success_ratio": float(np.mean(inside.mean(axis=1) >= world.score_threshold))
+        if any(trained)
+        else None,
     }
     run.write_json("evaluation.json", summary)
     title = f"{policy} policy: {figures.label_of(run)}"
@@ -82,16 +94,23 @@ def evaluate(
 
 
 def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
-    """Put finished runs on one figure; relative AUC against the run without privacy, if one is among them."""
+    """Put finished runs on one figure; relative AUC against the run without privacy, if one is
+    among them.
+    """
     opened = [Run.open(Path(r)) for r in runs]
     if not opened:
         raise PgcError("name at least one run folder to compare")
     worlds = {r.config.world for r in opened}
     if len(worlds) > 1:
-        raise PgcError(f"these runs are of different worlds ({', '.join(sorted(worlds))}); compare runs of one world")
+        raise PgcError(
+            f"these runs are of different worlds ({', '.join(sorted(worlds))}); compare runs of "
+            "one world"
+        )
     summaries = [r.summary for r in opened]
     fsts = [np.array([np.inf if f is None else f for f in s["fst"]]) for s in summaries]
-    base = next((i for i, s in enumerate(summaries) if s["epsilon"] is None and not s["control"]), None)
+    base = next(
+        (i for i, s in enumerate(summaries) if s["epsilon"] is None and not s["control"]), None
+    )
     rows = []
     labels = figures.labels_of(opened)
     for run, summary, fst, label in zip(opened, summaries, fsts, labels, strict=True):
@@ -102,14 +121,22 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
             {
                 "run": str(run.path),
                 "label": label,
-                **{k: summary[k] for k in ("mechanism", "epsilon", "control", "trials", "submissions")},
+                **{
+                    k: summary[k]
+                    for k in ("mechanism", "epsilon", "control", "trials", "submissions")
+                },
                 **{k: summary[k] for k in ("fst_median", "success_ratio", "auc")},
                 "relative_auc": relative,
-                **{k: summary[k] for k in ("final_score_mean", "final_success_ratio", "averaged_success_ratio")},
+                **{
+                    k: summary[k]
+                    for k in ("final_score_mean", "final_success_ratio", "averaged_success_ratio")
+                },
             }
         )
     folder = Path(out)
-    if folder.exists() and (not folder.is_dir() or {p.name for p in folder.iterdir()} - {"compare.png", "summary.json"}):
+    if folder.exists() and (
+        not folder.is_dir() or {p.name for p in folder.iterdir()} - {"compare.png", "summary.json"}
+    ):
         raise PgcError(f"{folder} holds something else than a comparison; choose another --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -118,22 +145,33 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
         result: dict[str, Any] = finite({"runs": rows})
         where.write_json("summary.json", result)
     except OSError as error:
-        raise PgcError(f"cannot write to {folder} ({error.strerror}); choose another --out") from None
+        raise PgcError(
+            f"cannot write to {folder} ({error.strerror}); choose another --out"
+        ) from None
     return result
 
 
 def _name(population: Population, psi: Any) -> str:
     """The fields of ψ that differ from the world's usual ones, or vary in the population."""
     varied = {v.field for v in population.variations}
-    fields = [f for f in psi._fields if f in varied or getattr(psi, f) != getattr(population.base, f)]
+    fields = [
+        f for f in psi._fields if f in varied or getattr(psi, f) != getattr(population.base, f)
+    ]
     return " ".join(f"{f}={getattr(psi, f):g}" for f in fields) or "default ψ"
 
 
 def _beyond(population: Population) -> list[Any]:
-    """ψ outside the population: one varied field at a time beyond its lowest and highest value, the others at their middle."""
+    """ψ outside the population: one varied field at a time beyond its lowest and highest value, the
+    others at their middle.
+    """
     middle = {v.field: v.grid()[len(v.grid()) // 2] for v in population.variations}
     centre = population.base._replace(**middle)
-    ends = [(v.field, end * scale) for v in population.variations for end, scales in _ends(v) for scale in scales]
+    ends = [
+        (v.field, end * scale)
+        for v in population.variations
+        for end, scales in _ends(v)
+        for scale in scales
+    ]
     return [centre._replace(**{field: value}) for field, value in ends]
 
 

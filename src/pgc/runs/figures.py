@@ -26,7 +26,10 @@ COLOURS = ("#1f5fa8", "#c8502c", "#3a8f57", "#7a4fa3", "#b58a1b", "#4f8f9f", "#a
 def new_figure(
     rows: int = 1, columns: int = 1, *, share_x: bool = False, share_y: bool = False, **how: Any
 ) -> tuple[Figure, Any]:
-    """Returns a figure and its axes. Not pyplot's: importing pgc chooses no backend, so that a notebook keeps its own."""
+    """Returns a figure and its axes.
+
+    Not pyplot's: importing pgc chooses no backend, so that a notebook keeps its own.
+    """
     figure = Figure(**how)
     return figure, figure.subplots(rows, columns, sharex=share_x, sharey=share_y)
 
@@ -35,7 +38,14 @@ def learning_curve(run: Run) -> bytes:
     """μ_n over submissions: median and quartiles over trials, single trials thin."""
     scores = run.scores(CURVE_TRIALS)
     figure, axes = new_figure(figsize=(7.5, 4.2), layout="constrained")
-    _curve(axes, run, scores, COLOURS[0], label=f"median of {len(scores)} trials" if len(scores) > 1 else "this trial", thin=True)
+    _curve(
+        axes,
+        run,
+        scores,
+        COLOURS[0],
+        label=f"median of {len(scores)} trials" if len(scores) > 1 else "this trial",
+        thin=True,
+    )
     _dress_curve(axes, run)
     axes.set_title(label_of(run), loc="left", fontsize=11)
     return _png(figure)
@@ -60,16 +70,29 @@ def comparison(runs: list[Run], fsts: list[np.ndarray], labels: list[str]) -> by
     return _png(figure)
 
 
-def score_bars(names: list[str], scores: np.ndarray, trained: list[bool], world: World, title: str) -> bytes:
+def score_bars(
+    names: list[str], scores: np.ndarray, trained: list[bool], world: World, title: str
+) -> bytes:
     """Mean greedy score for each ψ; ψ outside the training population in a lighter colour."""
     figure, axes = new_figure(figsize=(max(6.0, 0.55 * len(names) + 2), 4.2), layout="constrained")
     place, means, inside = np.arange(len(names)), scores.mean(axis=0), np.array(trained)
-    for chosen, colour, label in ((inside, COLOURS[0], "trained on"), (~inside, "#b9cde3", "never seen")):
+    for chosen, colour, label in (
+        (inside, COLOURS[0], "trained on"),
+        (~inside, "#b9cde3", "never seen"),
+    ):
         if chosen.any():
             axes.bar(place[chosen], means[chosen], color=colour, label=label)
     if len(scores) > 1:
         spread = np.abs(np.quantile(scores, [0.25, 0.75], axis=0) - scores.mean(axis=0))
-        axes.errorbar(range(len(names)), scores.mean(axis=0), spread, fmt="none", ecolor="#333333", lw=1, capsize=2)
+        axes.errorbar(
+            range(len(names)),
+            scores.mean(axis=0),
+            spread,
+            fmt="none",
+            ecolor="#333333",
+            lw=1,
+            capsize=2,
+        )
     axes.legend(fontsize=8, loc="best")
     axes.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
     axes.set(ylabel="mean greedy score")
@@ -79,7 +102,9 @@ def score_bars(names: list[str], scores: np.ndarray, trained: list[bool], world:
 
 
 def animation(world: CompiledWorld, states: list[Any], caption: str, *, every: int) -> bytes:
-    """One episode as a GIF, in the world's own sketch of its states, showing one state in `every`."""
+    """One episode as a GIF, in the world's own sketch of its states, showing one state
+    in `every`.
+    """
     from PIL import Image
 
     frames = []
@@ -118,13 +143,18 @@ def _gif(frames: list[Any]) -> bytes:
 def labels_of(runs: list[Run]) -> list[str]:
     """In words; with the folder's name where words alone would not tell them apart."""
     words = [label_of(run) for run in runs]
-    return [word if words.count(word) == 1 else f"{word} ({run.path.name})" for word, run in zip(words, runs, strict=True)]
+    return [
+        word if words.count(word) == 1 else f"{word} ({run.path.name})"
+        for word, run in zip(words, runs, strict=True)
+    ]
 
 
 def label_of(run: Run) -> str:
     """A run in a few words, with the ε that truly holds."""
     c = run.config
-    return f"{epsilon_in_words(build(c))}, |B| = {c.buffer_size}" + (", zero-gradient control" if c.control else "")
+    return f"{epsilon_in_words(build(c))}, |B| = {c.buffer_size}" + (
+        ", zero-gradient control" if c.control else ""
+    )
 
 
 def epsilon_in_words(problem: Problem) -> str:
@@ -137,7 +167,9 @@ def epsilon_in_words(problem: Problem) -> str:
     )
 
 
-def _curve(axes: Axes, run: Run, scores: np.ndarray, colour: str, *, label: str, thin: bool) -> None:
+def _curve(
+    axes: Axes, run: Run, scores: np.ndarray, colour: str, *, label: str, thin: bool
+) -> None:
     longest = int(np.max(np.sum(~np.isnan(scores), axis=1)))  # trials may stop early
     length = longest - metrics.WINDOW + 1
     if length < 1:
@@ -145,7 +177,9 @@ def _curve(axes: Axes, run: Run, scores: np.ndarray, colour: str, *, label: str,
     at = np.unique(np.linspace(0, length - 1, POINTS).astype(int))
     mu = np.array([metrics.average_scores(row)[at] for row in scores])
     if thin:
-        axes.plot(at + 1, mu[:SINGLE_TRIALS].T, color=colour, lw=0.5, alpha=0.25 if len(mu) > 1 else 0.0)
+        axes.plot(
+            at + 1, mu[:SINGLE_TRIALS].T, color=colour, lw=0.5, alpha=0.25 if len(mu) > 1 else 0.0
+        )
     low, middle, high = np.nanquantile(mu, [0.25, 0.5, 0.75], axis=0)
     axes.fill_between(at + 1, low, high, color=colour, alpha=0.18, lw=0)
     axes.plot(at + 1, middle, color=colour, lw=1.6, label=label)
@@ -154,14 +188,20 @@ def _curve(axes: Axes, run: Run, scores: np.ndarray, colour: str, *, label: str,
 def _dress_curve(axes: Axes, run: Run) -> None:
     world = world_of(run.config)
     _dress_scores(axes, world)
-    axes.set(xlabel="submissions", ylabel=f"average score of {metrics.WINDOW} submissions", xlim=(0, run.config.submissions))
+    axes.set(
+        xlabel="submissions",
+        ylabel=f"average score of {metrics.WINDOW} submissions",
+        xlim=(0, run.config.submissions),
+    )
     axes.grid(alpha=0.25)
     if axes.get_legend_handles_labels()[0]:  # fewer submissions than μ averages have no curve
         axes.legend(fontsize=8, frameon=False, loc="best")
 
 
 def _dress_scores(axes: Axes, world: World) -> None:
-    """Θ as a line, if there is one; and the whole range, where it is known: no more than 1 a step, and Θ nearly that."""
+    """Θ as a line, if there is one; and the whole range, where it is known: no more than 1 a step,
+    and Θ nearly that.
+    """
     if np.isfinite(world.score_threshold):
         axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")
     if 0.9 * world.max_steps <= world.score_threshold <= world.max_steps:

@@ -21,15 +21,23 @@ def host_film(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[
     try:
         env = world.make(psi, render=True)
     except PgcError:
-        raise PgcError(f"{world.name} takes no render_mode, and so does not render itself: leave out --gif") from None
+        raise PgcError(
+            f"{world.name} takes no render_mode, and so does not render itself: leave out --gif"
+        ) from None
     row, pictures = reset(env, world.observation, world.name, seed), []
     low, high = np.array(getattr(actions, "low", ())), np.array(getattr(actions, "high", ()))
     try:
         for _ in range(world.max_steps):
             pictures.append(_picture(env, world.name))
             outputs = network.each(network.stack([theta.astype(float)]), row[None])[0]
-            action = int(outputs.argmax()) if hasattr(actions, "count") else (low + high) / 2 + (high - low) / 2 * outputs
-            row, _, terminated, truncated = step(env, world.observation, world.acting, action, world.name)
+            action = (
+                int(outputs.argmax())
+                if hasattr(actions, "count")
+                else (low + high) / 2 + (high - low) / 2 * outputs
+            )
+            row, _, terminated, truncated = step(
+                env, world.observation, world.acting, action, world.name
+            )
             if terminated or truncated:
                 break
     finally:
@@ -43,5 +51,7 @@ def _picture(env: Any, name: str) -> np.ndarray:
         if picture.ndim != 3:
             raise ValueError("not a picture")
     except Exception as error:  # whatever an environment does
-        raise PgcError(f"{name} does not render itself as pictures: leave out --gif ({in_one_line(error)})") from None
+        raise PgcError(
+            f"{name} does not render itself as pictures: leave out --gif ({in_one_line(error)})"
+        ) from None
     return picture

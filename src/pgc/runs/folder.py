@@ -1,4 +1,6 @@
-"""A folder of results: files are written whole or not at all, and one process at a time continues it."""
+"""A folder of results: files are written whole or not at all, and one process at a time continues
+it.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,16 @@ class Folder:
         """A new folder, or an empty one, with these inside. Never touches anything else."""
         try:
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise PgcError(f"{path} exists and is not empty; choose another --out, or continue it with --resume {path}")
+                raise PgcError(
+                    f"{path} exists and is not empty; choose another --out, or continue it with "
+                    f"--resume {path}"
+                )
             for name in ("", *inner):
                 (path / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise PgcError(f"cannot write to {path} ({error.strerror}); choose another --out") from None
+            raise PgcError(
+                f"cannot write to {path} ({error.strerror}); choose another --out"
+            ) from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -45,7 +52,9 @@ class Folder:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise PgcError(f"another process is at work on {self.path}; wait for it, or end it first") from None
+                raise PgcError(
+                    f"another process is at work on {self.path}; wait for it, or end it first"
+                ) from None
             yield
         finally:
             os.close(handle)
@@ -54,9 +63,13 @@ class Folder:
     def summary(self) -> dict[str, Any]:
         """The numbers that were left here; infinite values are None."""
         try:
-            loaded: dict[str, Any] = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+            loaded: dict[str, Any] = json.loads(
+                (self.path / "summary.json").read_text(encoding="utf-8")
+            )
         except (OSError, ValueError):
-            raise PgcError(f"{self.path} has no summary yet; continue what made it with --resume {self.path}") from None
+            raise PgcError(
+                f"{self.path} has no summary yet; continue what made it with --resume {self.path}"
+            ) from None
         return loaded
 
     def write(self, name: str, data: bytes) -> None:
@@ -69,14 +82,17 @@ class Folder:
             temporary.replace(self.path / name)
         except OSError as error:
             raise PgcError(
-                f"cannot write {self.path / name} ({error.strerror}); mend that, then continue with --resume"
+                f"cannot write {self.path / name} ({error.strerror}); mend that, then continue "
+                "with --resume"
             ) from None
 
     def write_json(self, name: str, values: dict[str, Any]) -> None:
         """JSON for programs; infinite or undefined numbers become null."""
         self.write(name, (json.dumps(finite(values), indent=2, ensure_ascii=False) + "\n").encode())
 
-    def write_arrays(self, name: str, arrays: dict[str, np.ndarray], notes: dict[str, str] | None = None) -> None:
+    def write_arrays(
+        self, name: str, arrays: dict[str, np.ndarray], notes: dict[str, str] | None = None
+    ) -> None:
         """Named arrays, with notes."""
         self.write(name, save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, notes))
 
@@ -93,7 +109,7 @@ class Folder:
 
 
 def new_path(stem: str) -> Path:
-    """runs/<stem>-<time>."""
+    """Returns a path runs/<stem>-<time> that is not taken."""
     stem = f"{stem}-{datetime.now():%Y%m%d-%H%M%S}"
     path, count = Path("runs") / stem, 1
     while path.exists():

@@ -31,6 +31,8 @@ def _cpu(field: str) -> str:
     """What Linux says of the processor; nothing elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), "")
+        return next(
+            (line.partition(":")[2].strip() for line in lines if line.startswith(field)), ""
+        )
     except OSError:
         return ""

@@ -31,7 +31,8 @@ def success_ratio(fsts: np.ndarray, submissions: np.ndarray | int) -> np.ndarray
 
 def auc(fsts: np.ndarray, submissions: int) -> float:
     """The area under success_ratio(n) for n = 1 … N, as a share of N: the mean over n."""
-    remaining = np.maximum(submissions + 1 - np.asarray(fsts, float), 0.0)  # how many n ≤ N have n ≥ FST
+    # how many n ≤ N have n ≥ FST
+    remaining = np.maximum(submissions + 1 - np.asarray(fsts, float), 0.0)
     return float(np.mean(remaining) / submissions)
 
 
@@ -48,7 +49,9 @@ def median(fsts: np.ndarray) -> float:
 
 
 class SuccessTracker:
-    """FST and the latest μ of every trial, from scores that arrive piece by piece, in constant memory."""
+    """FST and the latest μ of every trial, from scores that arrive piece by piece, in constant
+    memory.
+    """
 
     def __init__(self, trials: int, threshold: float, window: int = WINDOW) -> None:
         self._window, self._threshold = window, threshold
@@ -91,12 +94,18 @@ class SuccessTracker:
 
 
 class CurveSampler:
-    """μ_n at evenly spaced n of every trial, from scores that arrive piece by piece; NaN where a trial has not come."""
+    """μ_n at evenly spaced n of every trial, from scores that arrive piece by piece; NaN where a
+    trial has not come.
+    """
 
     def __init__(self, trials: int, submissions: int, points: int, window: int = WINDOW) -> None:
         self._window = window
         last = submissions - window + 1
-        self.n = np.unique(np.linspace(1, last, points).round().astype(int)) if last >= 1 else np.empty(0, int)
+        self.n = (
+            np.unique(np.linspace(1, last, points).round().astype(int))
+            if last >= 1
+            else np.empty(0, int)
+        )
         self._place = np.full(submissions + 1, -1)
         self._place[self.n] = np.arange(len(self.n))
         self.sums = np.zeros((trials, len(self.n)), np.float32)

@@ -21,7 +21,9 @@ EVERY = 10.0
 
 
 class Watch:
-    """A bar with the time left on a terminal; a line every ten seconds elsewhere; nothing when quiet."""
+    """A bar with the time left on a terminal; a line every ten seconds elsewhere; nothing when
+    quiet.
+    """
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -36,15 +38,23 @@ class Watch:
         now = time.monotonic()
         if self._first is None and done:
             self._first, self._began = done, now
-        if self._first is not None and done > self._first:  # not before there is something to judge by
-            words += f"  {duration((now - self._began) * (total - done) / (done - self._first))} left"
+        # not before there is something to judge by
+        if self._first is not None and done > self._first:
+            words += (
+                f"  {duration((now - self._began) * (total - done) / (done - self._first))} left"
+            )
         if not sys.stderr.isatty():
             if now - self._said > EVERY or done >= total:
                 self._said = now
                 print(words, file=sys.stderr, flush=True)
             return
         if self._bar is None:
-            self._bar = Bar(BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[words]}"), console=Console(stderr=True))
+            self._bar = Bar(
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[words]}"),
+                console=Console(stderr=True),
+            )
             self._bar.start()
             self._task = self._bar.add_task("", total=total, words="")
         self._bar.update(self._task, completed=done, total=total, words=words)
@@ -57,7 +67,13 @@ class Watch:
 def duration(seconds: float) -> str:
     """A length of time in words."""
     minutes = round(seconds / 60)
-    return f"{seconds:.0f} s" if seconds < 90 else f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{minutes} min"
+        if minutes < 90
+        else f"{minutes / 60:.1f} h"
+    )
 
 
 @contextmanager

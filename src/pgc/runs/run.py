@@ -1,4 +1,5 @@
-"""A run on disk: what is in the folder, how it is written so that a kill loses nothing, how it is read back.
+"""A run on disk: what is in the folder, how it is written so that a kill loses nothing, how it is
+read back.
 
 config.yaml           everything that decided the run
 checkpoint.safetensors  the whole state; gone once the run is complete
@@ -58,7 +59,10 @@ class Run(Folder):
         try:
             text = (path / "config.yaml").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            raise PgcError(f"{path} is not a run folder of pgc (no config.yaml in it); name one that pgc train made") from None
+            raise PgcError(
+                f"{path} is not a run folder of pgc (no config.yaml in it); name one that pgc "
+                "train made"
+            ) from None
         return cls(path, from_yaml(text))
 
     @property
@@ -70,27 +74,36 @@ class Run(Folder):
     def has_begun(self) -> bool:
         """Whether there is anything to continue from.
 
-        A run killed while it compiled has only its config; one killed before its first checkpoint was whole has one part, of rows
-        that no state counts.
+        A run killed while it compiled has only its config; one killed before its first checkpoint
+        was whole has one part, of rows that no state counts.
         """
         state, made = self.path / "checkpoint.safetensors", self.path / "policy.safetensors"
-        return state.exists() or made.exists() or len(list((self.path / "metrics").glob("part-*"))) > 1
+        return (
+            state.exists() or made.exists() or len(list((self.path / "metrics").glob("part-*"))) > 1
+        )
 
     @property
     def summary(self) -> dict[str, Any]:
         """The numbers of a complete run; infinite values are None."""
         loaded = super().summary
         if "fst" not in loaded:
-            raise PgcError(f"{self.path / 'summary.json'} is not that of a run; was it made by pgc train?")
+            raise PgcError(
+                f"{self.path / 'summary.json'} is not that of a run; was it made by pgc train?"
+            )
         return loaded
 
     def policies(self) -> dict[str, np.ndarray]:
         """`theta` and `averaged`, each (trials, d)."""
         if self.has_begun and not self.complete:
-            raise PgcError(f"{self.path} is not finished; continue it with: pgc train --resume {self.path}")
+            raise PgcError(
+                f"{self.path} is not finished; continue it with: pgc train --resume {self.path}"
+            )
         arrays, _ = self.read_arrays("policy.safetensors")
         if set(arrays) != {"theta", "averaged"}:
-            raise PgcError(f"{self.path / 'policy.safetensors'} does not hold theta and averaged; was it made by pgc train?")
+            raise PgcError(
+                f"{self.path / 'policy.safetensors'} does not hold theta and averaged; was it made "
+                "by pgc train?"
+            )
         return arrays
 
     def scores(self, most: int | None = None) -> np.ndarray:
@@ -98,7 +111,9 @@ class Run(Folder):
         trials = self.config.trials if most is None else min(most, self.config.trials)
         out = np.full((trials, self.config.submissions), np.nan, np.float32)
         for part in sorted((self.path / "metrics").glob("part-*.parquet")):
-            table = pq.read_table(part, columns=["trial", "n", "score"], filters=[("trial", "<", trials)])
+            table = pq.read_table(
+                part, columns=["trial", "n", "score"], filters=[("trial", "<", trials)]
+            )
             trial, n, score = (table.column(c).to_numpy() for c in ("trial", "n", "score"))
             out[trial, n - 1] = score
         return out
@@ -126,10 +141,13 @@ class Run(Folder):
         arrays, metadata = self.read_arrays("checkpoint.safetensors")
         if metadata.get("config") != fingerprint(self.config):
             path = self.path / "checkpoint.safetensors"
-            raise PgcError(f"{path} is of another configuration than config.yaml beside it; restore config.yaml, or start anew")
+            raise PgcError(
+                f"{path} is of another configuration than config.yaml beside it; restore "
+                "config.yaml, or start anew"
+            )
         return arrays, json.loads(metadata["progress"])
 
 
 def fingerprint(config: TrainConfig) -> str:
-    """Tells configurations apart."""
+    """Returns a hash that tells configurations apart."""
     return hashlib.sha256(to_yaml(config).encode()).hexdigest()

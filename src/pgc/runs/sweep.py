@@ -1,7 +1,9 @@
-"""Many cells at once: each is a config with its trials; those that share a compiled program run side by side.
+"""Many cells at once: each is a config with its trials; those that share a compiled program run
+side by side.
 
-All cells advance together, so every core is busy until the last blocks, and a sweep stopped at any time continues bit for bit.
-Outcomes do not depend on which cells are in a sweep (on a CPU): trial i of a config is the same alone or beside others.
+All cells advance together, so every core is busy until the last blocks, and a sweep stopped at any
+time continues bit for bit. Outcomes do not depend on which cells are in a sweep (on a CPU): trial i
+of a config is the same alone or beside others.
 """
 
 from __future__ import annotations
@@ -42,8 +44,9 @@ class Cell:
     name: str
     config: TrainConfig
     whole: int | None = None
-    """The first so many trials run to the end, and give the curves and the final scores; the others stop once they have
-    succeeded, which their first success time does not notice. None: all of them."""
+    """The first so many trials run to the end, and give the curves and the final scores; the others
+    stop once they have succeeded, which their first success time does not notice. None: all of
+    them."""
 
     @cached_property
     def problem(self) -> Problem:
@@ -77,8 +80,12 @@ class Batch:
         # On the host a round is a matter of time, and where a trial would stop one of chance.
         assert isinstance(self.simulation, Simulation) or not self.stops.any()
         self.simulation.watched = bool(self.stops.any())
-        self.tracker = metrics.SuccessTracker(sum(trials), self.problems[0].training.world.score_threshold)
-        self.samplers = [metrics.CurveSampler(_whole(c), c.config.submissions, POINTS) for c in cells]
+        self.tracker = metrics.SuccessTracker(
+            sum(trials), self.problems[0].training.world.score_threshold
+        )
+        self.samplers = [
+            metrics.CurveSampler(_whole(c), c.config.submissions, POINTS) for c in cells
+        ]
         self.steps = np.zeros(sum(trials), np.int64)
         self.received = np.zeros(sum(trials), np.int64)
         self.rounds = np.zeros(sum(trials), np.int64)
@@ -89,13 +96,22 @@ class Batch:
         """Take what was delivered in one block."""
         self.tracker.add_all(happened.trial, happened.score)
         self.received += np.bincount(happened.trial, minlength=len(self.received))
-        self.steps += np.bincount(happened.trial, happened.steps, minlength=len(self.steps)).astype(np.int64)
+        self.steps += np.bincount(happened.trial, happened.steps, minlength=len(self.steps)).astype(
+            np.int64
+        )
         for i, sampler in enumerate(self.samplers):
-            mine = slice(*np.searchsorted(happened.trial, [self.first[i], self.first[i] + len(sampler.sums)]))
-            sampler.add(happened.trial[mine] - self.first[i], happened.n[mine], happened.score[mine])
+            mine = slice(
+                *np.searchsorted(happened.trial, [self.first[i], self.first[i] + len(sampler.sums)])
+            )
+            sampler.add(
+                happened.trial[mine] - self.first[i], happened.n[mine], happened.score[mine]
+            )
 
     def settle(self) -> None:
-        """Stops trials whose outcome is already known. Call after all blocks of a round were recorded."""
+        """Stops trials whose outcome is already known.
+
+        Call after all blocks of a round were recorded.
+        """
         self.rounds += ~self.done
         self.block_rounds += -(-np.sum(~self.done) // self.simulation.lanes)
         succeeded = self.stops & np.isfinite(self.tracker.fst) & ~self.done
@@ -104,8 +120,12 @@ class Batch:
         self.done = ~self.simulation.collecting
 
     def work(self) -> tuple[float, float]:
-        """How much is done and how much there is left, in rounds of a block: long episodes are more work per submission."""
-        left = np.where(self.done, 0.0, self.rounds * (self.most / np.maximum(self.received, 1) - 1))
+        """How much is done and how much there is left, in rounds of a block: long episodes are more
+        work per submission.
+        """
+        left = np.where(
+            self.done, 0.0, self.rounds * (self.most / np.maximum(self.received, 1) - 1)
+        )
         slowest_of_each_block = np.sort(left)[::-1][:: self.simulation.lanes]
         return float(self.block_rounds[0]), float(slowest_of_each_block.sum())
 
@@ -122,20 +142,28 @@ class Batch:
                 steps=self.steps[first:last],
                 received=self.received[first:last],
             )
-            for i, (cell, first, last) in enumerate(zip(self.cells, self.first, self.first[1:], strict=False))
+            for i, (cell, first, last) in enumerate(
+                zip(self.cells, self.first, self.first[1:], strict=False)
+            )
         }
 
     def _greedy_scores(self, crew: Crew | None) -> dict[str, np.ndarray]:
-        """Mean over every ψ of the final and of the averaged θ, for the trials that ran to the end; NaN for the others."""
+        """Mean over every ψ of the final and of the averaged θ, for the trials that ran to the end;
+        NaN for the others.
+        """
         training = self.problems[0].training  # world, policy and population are part of the program
         made = {}
         for name in ("theta", "average"):
             thetas, scores = self.simulation.collected(name), np.full(len(self.stops), np.nan)
             for setting in {(cell.config.eval_episodes, cell.config.seed) for cell in self.cells}:
-                like = [(cell.config.eval_episodes, cell.config.seed) == setting for cell in self.cells]
+                like = [
+                    (cell.config.eval_episodes, cell.config.seed) == setting for cell in self.cells
+                ]
                 which = np.repeat(like, np.diff(self.first)) & ~self.stops
                 psis, (episodes, seed) = training.population.grid(), setting
-                found = scores_of(self.problems[0], thetas[which], psis, episodes=episodes, seed=seed, crew=crew)
+                found = scores_of(
+                    self.problems[0], thetas[which], psis, episodes=episodes, seed=seed, crew=crew
+                )
                 scores[which] = found.mean(axis=1)
             made[name] = scores
         return made
@@ -149,7 +177,13 @@ class Batch:
 
     def load(self, arrays: dict[str, np.ndarray], tracked: dict[str, Any]) -> None:
         """Put back what `save` gave."""
-        self.simulation.restore({k.removeprefix("simulation"): v for k, v in arrays.items() if k.startswith("simulation")})
+        self.simulation.restore(
+            {
+                k.removeprefix("simulation"): v
+                for k, v in arrays.items()
+                if k.startswith("simulation")
+            }
+        )
         for i, sampler in enumerate(self.samplers):
             sampler.sums[:], sampler.counts[:] = arrays[f"sums{i}"], arrays[f"counts{i}"]
         for name in COUNTED:
@@ -169,9 +203,10 @@ def run(
     checkpoint_seconds: float = 60.0,
     backend: Backend | None = None,
 ) -> dict[str, Outcome] | None:
-    """Run every cell, or what a checkpoint in the folder leaves to do. None if asked to stop: a checkpoint is there then.
+    """Run every cell, or what a checkpoint in the folder leaves to do. None if asked to stop: a
+    checkpoint is there then.
 
-    `backend` say who plays; by default the compiled engine in this process.
+    `backend` says who plays; by default the compiled engine in this process.
     """
     if (folder.path / OUTCOMES).exists():
         (folder.path / CHECKPOINT).unlink(missing_ok=True)
@@ -179,7 +214,9 @@ def run(
     if progress:
         progress(0, 1, "compiling")
     batches = _batches(cells)
-    with (backend or Backend()).crew(*(problem for batch in batches for problem in batch.problems)) as crew:
+    with (backend or Backend()).crew(
+        *(problem for batch in batches for problem in batch.problems)
+    ) as crew:
         return _run(cells, batches, folder, crew, progress, stop_asked, checkpoint_seconds)
 
 
@@ -201,7 +238,9 @@ def _run(
                 running[which].note(happened)
         except PgcError as error:
             _checkpoint(folder, cells, batches, time.monotonic() - began)
-            raise PgcError(f"{error}; what was done is kept in {folder.path}: continue it with --resume") from None
+            raise PgcError(
+                f"{error}; what was done is kept in {folder.path}: continue it with --resume"
+            ) from None
         for batch in running:
             batch.settle()
         if progress:
@@ -212,11 +251,23 @@ def _run(
             written = time.monotonic()
         if stopping:
             return None
-    outcomes = {name: outcome for batch in batches for name, outcome in batch.outcomes(crew).items()}
+    outcomes = {
+        name: outcome for batch in batches for name, outcome in batch.outcomes(crew).items()
+    }
     outcomes = {cell.name: outcomes[cell.name] for cell in cells}
-    arrays = {f"{name}:{key}": value for name, outcome in outcomes.items() for key, value in vars(outcome).items()}
-    facts = {"seconds": round(time.monotonic() - began, 1), "machine": machine(), "version": __version__}
-    folder.write_arrays(OUTCOMES, arrays, {"cells": _fingerprint(cells), "facts": json.dumps(facts)})
+    arrays = {
+        f"{name}:{key}": value
+        for name, outcome in outcomes.items()
+        for key, value in vars(outcome).items()
+    }
+    facts = {
+        "seconds": round(time.monotonic() - began, 1),
+        "machine": machine(),
+        "version": __version__,
+    }
+    folder.write_arrays(
+        OUTCOMES, arrays, {"cells": _fingerprint(cells), "facts": json.dumps(facts)}
+    )
     (folder.path / CHECKPOINT).unlink(missing_ok=True)
     return outcomes
 
@@ -226,7 +277,9 @@ def read_outcomes(folder: Folder, cells: Sequence[Cell]) -> dict[str, Outcome]:
     arrays, notes = folder.read_arrays(OUTCOMES)
     _demand_same(notes, cells, folder)
     keys = Outcome.__dataclass_fields__
-    return {cell.name: Outcome(**{key: arrays[f"{cell.name}:{key}"] for key in keys}) for cell in cells}
+    return {
+        cell.name: Outcome(**{key: arrays[f"{cell.name}:{key}"] for key in keys}) for cell in cells
+    }
 
 
 def facts(folder: Folder) -> dict[str, Any]:
@@ -253,7 +306,9 @@ def _tell(batches: Sequence[Batch], progress: Progress) -> None:
     progress(done, done + left, f"{ended:,} of {trials:,} trials done  {submissions:,} submissions")
 
 
-def _checkpoint(folder: Folder, cells: Sequence[Cell], batches: Sequence[Batch], seconds: float) -> None:
+def _checkpoint(
+    folder: Folder, cells: Sequence[Cell], batches: Sequence[Batch], seconds: float
+) -> None:
     arrays: dict[str, np.ndarray] = {}
     tracked = []
     for i, batch in enumerate(batches):
@@ -269,13 +324,19 @@ def _restore(folder: Folder, cells: Sequence[Cell], batches: Sequence[Batch]) ->
     arrays, notes = folder.read_arrays(CHECKPOINT)
     _demand_same(notes, cells, folder)
     for i, (batch, tracked) in enumerate(zip(batches, json.loads(notes["tracked"]), strict=True)):
-        batch.load({k.partition(":")[2]: v for k, v in arrays.items() if k.partition(":")[0] == str(i)}, tracked)
+        batch.load(
+            {k.partition(":")[2]: v for k, v in arrays.items() if k.partition(":")[0] == str(i)},
+            tracked,
+        )
     return float(notes["seconds"])
 
 
 def _demand_same(notes: dict[str, str], cells: Sequence[Cell], folder: Folder) -> None:
     if notes.get("cells") != _fingerprint(cells):
-        raise PgcError(f"{folder.path} holds another experiment than this version of pgc would run; start a new one")
+        raise PgcError(
+            f"{folder.path} holds another experiment than this version of pgc would run; start a "
+            "new one"
+        )
 
 
 def _fingerprint(cells: Sequence[Cell]) -> str:

@@ -38,9 +38,11 @@ def train(
     processes: int | None = None,
     **settings: Any,
 ) -> Run:
-    """Train, and return the finished run. Give settings by name (the flags of `pgc train`), a config, or a run to `resume`.
+    """Train, and return the finished run. Give settings by name (the flags of `pgc train`), a
+    config, or a run to `resume`.
 
-    `engine`, `address` and `processes` say who plays: this machine, or a Ray cluster. They change no result.
+    `engine`, `address` and `processes` say who plays: this machine, or a Ray cluster. They change
+    no result.
 
     >>> run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)        # doctest: +SKIP
     >>> run.summary["final_success_ratio"]                              # doctest: +SKIP
@@ -50,7 +52,13 @@ def train(
             raise PgcError("resume takes every setting from the run itself; give nothing else")
         run = Run.open(Path(resume))
         problem = build(run.config)
-        return run if run.complete else _finish(run, problem, Backend(engine, address, processes), progress, checkpoint_seconds)
+        return (
+            run
+            if run.complete
+            else _finish(
+                run, problem, Backend(engine, address, processes), progress, checkpoint_seconds
+            )
+        )
     if config is not None and settings:
         raise PgcError("give either a config or settings by name, not both")
     problem = build(config if config is not None else configure(**settings))
@@ -61,7 +69,13 @@ def train(
     return _finish(run, problem, backend, progress, checkpoint_seconds)
 
 
-def _finish(run: Run, problem: Problem, backend: Backend, progress: Progress | None, checkpoint_seconds: float) -> Run:
+def _finish(
+    run: Run,
+    problem: Problem,
+    backend: Backend,
+    progress: Progress | None,
+    checkpoint_seconds: float,
+) -> Run:
     with run.locked(), stop_signals() as stop_asked, backend.crew(problem) as crew:
         return Session(run, problem, crew, progress, stop_asked).finish(checkpoint_seconds)
 
@@ -70,9 +84,20 @@ class Session:
     """One sitting of a run, from its start or its last checkpoint to its end."""
 
     def __init__(
-        self, run: Run, problem: Problem, crew: Crew | None, progress: Progress | None, stop_asked: Callable[[], bool]
+        self,
+        run: Run,
+        problem: Problem,
+        crew: Crew | None,
+        progress: Progress | None,
+        stop_asked: Callable[[], bool],
     ) -> None:
-        self.run, self.problem, self.crew, self.progress, self.stop_asked = run, problem, crew, progress, stop_asked
+        self.run, self.problem, self.crew, self.progress, self.stop_asked = (
+            run,
+            problem,
+            crew,
+            progress,
+            stop_asked,
+        )
         config = problem.config
         self.simulation = simulation_of(problem)
         self.tracker = metrics.SuccessTracker(config.trials, problem.training.world.score_threshold)
@@ -87,7 +112,9 @@ class Session:
         self.began = time.monotonic() - self.seconds
 
     def finish(self, checkpoint_seconds: float) -> Run:
-        """Collect until every trial is done, with a checkpoint now and then, and write the results."""
+        """Collect until every trial is done, with a checkpoint now and then, and write
+        the results.
+        """
         written = time.monotonic()
         while self.simulation.running:
             try:
@@ -95,11 +122,17 @@ class Session:
                     self._note(happened)
             except PgcError as error:  # of an environment, or of a crew that is lost
                 self._checkpoint()
-                raise PgcError(f"{error}; what was done is kept: pgc train --resume {self.run.path}") from None
+                raise PgcError(
+                    f"{error}; what was done is kept: pgc train --resume {self.run.path}"
+                ) from None
             if self.progress:
                 in_all = self.problem.config.submissions * len(self.received)
                 done, words = int(self.received.sum()), figures.epsilon_in_words(self.problem)
-                self.progress(done, in_all, f"{done:,} of {in_all:,} submissions  μ = {self.tracker.recent():.1f}  {words}")
+                self.progress(
+                    done,
+                    in_all,
+                    f"{done:,} of {in_all:,} submissions  μ = {self.tracker.recent():.1f}  {words}",
+                )
             if self.stop_asked():
                 self._checkpoint()
                 raise Interrupted(f"stopped; continue with: pgc train --resume {self.run.path}")
@@ -119,7 +152,9 @@ class Session:
         self.tracker.add_all(happened.trial, happened.score)
 
     def _checkpoint(self) -> None:
-        """Rows first, then the state that counts them: a kill in between leaves a part that the resume drops."""
+        """Rows first, then the state that counts them: a kill in between leaves a part that the
+        resume drops.
+        """
         if self.unwritten:
             self.run.write_part(self.parts, self.unwritten)
             self.parts += 1
@@ -139,7 +174,11 @@ class Session:
     def _restore(self) -> None:
         arrays, progress = self.run.read_checkpoint()
         self.simulation.restore(arrays)
-        self.parts, self.env_steps, self.ones = progress["parts"], progress["env_steps"], progress["ones"]
+        self.parts, self.env_steps, self.ones = (
+            progress["parts"],
+            progress["env_steps"],
+            progress["ones"],
+        )
         self.received = np.array(progress["received"], np.int64)
         self.seconds = progress["seconds"]
         self.tracker.load(progress["tracker"])
@@ -151,7 +190,9 @@ class Session:
         self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged})
         psis = problem.training.population.grid()
         final, average = (
-            scores_of(problem, t, psis, episodes=config.eval_episodes, seed=config.seed, crew=self.crew).mean(axis=1)
+            scores_of(
+                problem, t, psis, episodes=config.eval_episodes, seed=config.seed, crew=self.crew
+            ).mean(axis=1)
             for t in (theta, averaged)
         )
         self.run.write_json("privacy.json", privacy_statement(problem))
@@ -192,5 +233,7 @@ class Session:
             "seconds": round(seconds, 3),
         }
         if score_bit := problem.randomiser.score_bit:
-            summary["success_rate_estimate"] = float(score_bit.success_rate(self.ones, self.received.sum()))
+            summary["success_rate_estimate"] = float(
+                score_bit.success_rate(self.ones, self.received.sum())
+            )
         return {**summary, "fst": fst.tolist()}

@@ -1,11 +1,14 @@
-"""Who may have an offer, and which reports count: pure decisions about one group of requests, in their order.
+"""Who may have an offer, and which reports count: pure decisions about one group of requests, in
+their order.
 
-A token is good for exactly T reports. It holds at most one open offer of a model, which it gets again whenever it asks, and no
-more open offers than reports are left to it: so a device is never charged for a report that would not be counted.
+A token is good for exactly T reports. It holds at most one open offer of a model, which it gets
+again whenever it asks, and no more open offers than reports are left to it: so a device is never
+charged for a report that would not be counted.
 
-A report counts if its token holds its offer and the offer has not expired, however old its version is by then (whether the
-aggregator still uses it is the config's `max_staleness`). Then the offer is gone, and with it the link between the report and
-the token. The same report again is acknowledged again, and counted once.
+A report counts if its token holds its offer and the offer has not expired, however old its version
+is by then (whether the aggregator still uses it is the config's `max_staleness`). Then the offer is
+gone, and with it the link between the report and the token. The same report again is acknowledged
+again, and counted once.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ class Verdict(Enum):
 
 
 class Issued(NamedTuple):
-    """An open offer."""
+    """An offer that was issued and is still open."""
 
     offer_id: int
     version: int
@@ -47,7 +50,7 @@ class Ask(NamedTuple):
 
     @property
     def token(self) -> bytes:
-        """Its hash."""
+        """The hash of the token that asks."""
         return self.fresh.token
 
 
@@ -62,12 +65,19 @@ class Answer(NamedTuple):
 
 
 class Desk:
-    """One group of requests. It is told what the store knows of their tokens and offers, decides, and knows what to write."""
+    """One group of requests.
 
-    def __init__(self, now: int, left: dict[bytes, int], opened: Iterable[Issued], answered: Iterable[Answer]) -> None:
-        """`left`: reports left to each token that is known and not revoked. `opened`: the open offers of these tokens.
+    It is told what the store knows of their tokens and offers, decides, and knows what to write.
+    """
 
-        `answered`: what was accepted before under the offers of this group's reports (its token is not known, and b"").
+    def __init__(
+        self, now: int, left: dict[bytes, int], opened: Iterable[Issued], answered: Iterable[Answer]
+    ) -> None:
+        """`left`: reports left to each token that is known and not revoked. `opened`: the open
+        offers of these tokens.
+
+        `answered`: what was accepted before under the offers of this group's reports (its token is
+        not known, and b"").
         """
         self._now, self._left = now, left
         self._held: dict[bytes, list[Issued]] = {}
@@ -91,7 +101,8 @@ class Desk:
     def _offer(self, fresh: Issued) -> Issued | Verdict:
         held = self._held.setdefault(fresh.token, [])
         for offer in held:
-            if offer.model == fresh.model:  # a device that asks again, for instance because it was killed, gets the same
+            # a device that asks again, for instance because it was killed, gets the same
+            if offer.model == fresh.model:
                 return offer
         if len(held) >= self._left[fresh.token]:
             return Verdict.USED_UP
@@ -105,11 +116,17 @@ class Desk:
             return Verdict.DUPLICATE if report._replace(token=b"") == before else Verdict.CONFLICT
         held = self._held.get(report.token, [])
         for offer in held:
-            if (offer.offer_id, offer.model, offer.version) == (report.offer_id, report.model, report.version):
+            if (offer.offer_id, offer.model, offer.version) == (
+                report.offer_id,
+                report.model,
+                report.version,
+            ):
                 held.remove(offer)
                 self._left[report.token] -= 1
                 self.spent[report.token] += 1
                 self.accepted.append(report)
                 self._answered[report.offer_id] = report._replace(token=b"")
                 return Verdict.ACCEPTED
-        return Verdict.LATE if (report.token, report.offer_id) in self._late else Verdict.UNKNOWN_OFFER
+        return (
+            Verdict.LATE if (report.token, report.offer_id) in self._late else Verdict.UNKNOWN_OFFER
+        )

@@ -1,15 +1,17 @@
-"""What devices and the public see, over HTTP. Binary bodies (docs/wire.md), versioned paths, a reason with every refusal.
+"""What devices and the public see, over HTTP. Binary bodies (docs/wire.md), versioned paths, a
+reason with every refusal.
 
 | | |
 |---|---|
-| `POST /v1/models/M/offers`, with a token | 200 an offer; 401, 404; 410 the token's reports are used up |
-| `POST /v1/models/M/reports`, with a token | 200 accepted, or accepted before; 400, 401, 404, 409, 410, 413 |
+| `POST /v1/models/M/offers`, with a token | 200 an offer; 401, 404; 410 its reports are used up |
+| `POST /v1/models/M/reports`, with a token | 200 accepted; 400, 401, 404, 409, 410, 413 |
 | `GET /v1/models`, `/v1/models/M` | what is public: names, settings, progress |
-| `GET /v1/models/M/policy`, `/versions`, `/progress` | θ and the averaged policy; the history; how learning goes |
+| `GET /v1/models/M/policy`, `/versions`, `/progress` | the policy; its history; how learning goes |
 | `GET /health`, `/ready` | whether it lives; whether it can write |
 | `GET /`, `/docs`, `/v1/status` | the live page; these paths; counts |
 
-When more is waiting than can be written soon, the answer is 429 with Retry-After; when the store fails, 503.
+When more is waiting than can be written soon, the answer is 429 with Retry-After; when the store
+fails, 503.
 """
 
 from __future__ import annotations
@@ -47,17 +49,22 @@ STATUS = {
 BINARY = "application/octet-stream"
 BODY_SECONDS = 30.0
 PAGE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
-"""The live page: one file, no network but the service itself. It shows what is public, counts, and what noisy booleans say."""
-DOCS = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>pgc aggregator: paths</title><style>body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; }}
+"""The live page: one file, no network but the service itself. It shows what is public, counts, and
+what noisy booleans say."""
+DOCS = """<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>pgc aggregator: paths</title>
+<style>body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; }}
 td {{ border-top: 1px solid #8884; padding: .4rem .8rem .4rem 0; vertical-align: top; }}</style>
-<h1>pgc aggregator {version}</h1><p>For programs: <a href="/openapi.json">openapi.json</a>. Bodies are described in
+<h1>pgc aggregator {version}</h1>
+<p>For programs: <a href="/openapi.json">openapi.json</a>. Bodies are described in
 docs/wire.md.</p><table>{rows}</table></html>"""
 
 
 def make_app(keeper: Keeper) -> FastAPI:
     """The application of one keeper."""
-    app = _explained(FastAPI(title="pgc aggregator", version=__version__, docs_url=None, redoc_url=None))
+    app = _explained(
+        FastAPI(title="pgc aggregator", version=__version__, docs_url=None, redoc_url=None)
+    )
     begun = time.monotonic()
 
     @app.post("/v1/models/{model}/offers", response_class=Response)
@@ -67,12 +74,19 @@ def make_app(keeper: Keeper) -> FastAPI:
         issued = await asyncio.wrap_future(keeper.offer(token, _known(keeper, model)))
         if isinstance(issued, Verdict):
             return _said(STATUS[issued], issued.value)
-        made = keeper.encoded(issued) if keeper.is_at_hand(issued) else await asyncio.to_thread(keeper.encoded, issued)
+        made = (
+            keeper.encoded(issued)
+            if keeper.is_at_hand(issued)
+            else await asyncio.to_thread(keeper.encoded, issued)
+        )
         return Response(made, media_type=BINARY)
 
     @app.post("/v1/models/{model}/reports", response_class=Response)
     async def report(model: str, request: Request) -> Response:
-        """A report. It is on the disk when this answers; sent again, it is acknowledged again and counted once."""
+        """A report.
+
+        It is on the disk when this answers; sent again, it is acknowledged again and counted once.
+        """
         token, name = _token(request), _known(keeper, model)
         data = await _body(request, HEAD_SIZE + keeper.models[name].query.payload_size)
         verdict = await asyncio.wrap_future(keeper.report(token, name, data))
@@ -81,7 +95,7 @@ def make_app(keeper: Keeper) -> FastAPI:
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
-        """The models."""
+        """The names of the models."""
         return {"models": sorted(keeper.models)}
 
     @app.get("/v1/models/{model}")
@@ -104,17 +118,25 @@ def make_app(keeper: Keeper) -> FastAPI:
 
     @app.get("/v1/models/{model}/progress")
     async def progress(model: str) -> dict[str, Any]:
-        """How learning went since this process began, from what is public and from the noisy booleans."""
+        """How learning went since this process began, from what is public and from the noisy
+        booleans.
+        """
         training = keeper.models[_known(keeper, model)].training
         points = [point._asdict() for point in keeper.points.get(model, [])]
-        return {"threshold": None if training is None else training.world.score_threshold, "points": points}
+        return {
+            "threshold": None if training is None else training.world.score_threshold,
+            "points": points,
+        }
 
     @app.get("/v1/models/{model}/policy", response_class=Response)
     async def policy(model: str) -> Response:
         """θ and the averaged policy, as safetensors."""
         it = keeper.models[_known(keeper, model)]
-        now = it.published  # one value: θ, average and version belong together, whatever the updater does meanwhile
-        return Response(now.policies(), media_type=BINARY, headers={"x-pgc-version": str(now.version)})
+        # one value: θ, average and version belong together, whatever the updater does meanwhile
+        now = it.published
+        return Response(
+            now.policies(), media_type=BINARY, headers={"x-pgc-version": str(now.version)}
+        )
 
     @app.get("/v1/models/{model}/versions")
     async def versions(model: str) -> dict[str, Any]:
@@ -131,7 +153,8 @@ def make_app(keeper: Keeper) -> FastAPI:
     async def paths() -> HTMLResponse:
         """The paths, in a page that needs nothing from elsewhere."""
         rows = "".join(
-            f"<tr><td><code>{method.upper()} {path}</code></td><td>{how.get('description', '')}</td></tr>"
+            f"<tr><td><code>{method.upper()} "
+            f"{path}</code></td><td>{how.get('description', '')}</td></tr>"
             for path, methods in app.openapi()["paths"].items()
             for method, how in methods.items()
         )
@@ -140,17 +163,25 @@ def make_app(keeper: Keeper) -> FastAPI:
     @app.get("/v1/status")
     async def status() -> dict[str, Any]:
         """Counts since this process began, for the page: nothing private."""
-        counts = [{"what": what, "result": result, "count": n} for (what, result), n in sorted(keeper.counts.items())]
-        return {"uptime_seconds": time.monotonic() - begun, "waiting": keeper.waiting, "updates": keeper.leads, "counts": counts}
+        counts = [
+            {"what": what, "result": result, "count": n}
+            for (what, result), n in sorted(keeper.counts.items())
+        ]
+        return {
+            "uptime_seconds": time.monotonic() - begun,
+            "waiting": keeper.waiting,
+            "updates": keeper.leads,
+            "counts": counts,
+        }
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        """It lives."""
+        """Whether this process lives: it answers."""
         return {"status": "ok"}
 
     @app.get("/ready")
     async def ready() -> Response:
-        """It can write."""
+        """Whether the store can be used."""
         try:
             await asyncio.wait_for(asyncio.to_thread(keeper.ping), 5)
         except Exception:
@@ -161,11 +192,15 @@ def make_app(keeper: Keeper) -> FastAPI:
 
 
 def make_operator_app(keeper: Keeper) -> FastAPI:
-    """For the operator, on loopback, apart from what devices reach: metrics for Prometheus, and rolling back."""
+    """For the operator, on loopback, apart from what devices reach: metrics for Prometheus, and
+    rolling back.
+    """
     app = _explained(FastAPI(title="pgc operator", version=__version__, redoc_url=None))
 
     @app.middleware("http")
-    async def from_here(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    async def from_here(
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
         """No page that the operator's browser happens to show may ask for anything here."""
         if "origin" in request.headers or not is_loopback(request.url.hostname or ""):
             return _said(403, "the operator's interface is not for web pages")
@@ -175,7 +210,10 @@ def make_operator_app(keeper: Keeper) -> FastAPI:
     async def metrics() -> str:
         """In Prometheus's text format."""
         lines = ["# TYPE pgc_requests_total counter"]
-        lines += [f'pgc_requests_total{{what="{what}",result="{result}"}} {n}' for (what, result), n in keeper.counts.items()]
+        lines += [
+            f'pgc_requests_total{{what="{what}",result="{result}"}} {n}'
+            for (what, result), n in keeper.counts.items()
+        ]
         lines += ["# TYPE pgc_waiting gauge", f"pgc_waiting {keeper.waiting}"]
         lines += ["# TYPE pgc_updates gauge", f"pgc_updates {int(keeper.leads)}"]
         gauges: dict[str, Callable[[str], int]] = {
@@ -185,7 +223,9 @@ def make_operator_app(keeper: Keeper) -> FastAPI:
         }
         for gauge, value in gauges.items():
             lines.append(f"# TYPE pgc_model_{gauge} gauge")
-            lines += [f'pgc_model_{gauge}{{model="{name}"}} {value(name)}' for name in keeper.models]
+            lines += [
+                f'pgc_model_{gauge}{{model="{name}"}} {value(name)}' for name in keeper.models
+            ]
         return "\n".join(lines) + "\n"
 
     @app.post("/models/{model}/rollback/{version}")
@@ -194,7 +234,9 @@ def make_operator_app(keeper: Keeper) -> FastAPI:
         if not 0 <= version < 2**32:
             raise _Refused(404, f"{model} has no such version")
         try:
-            return {"version": await asyncio.to_thread(keeper.roll_back, _known(keeper, model), version)}
+            return {
+                "version": await asyncio.to_thread(keeper.roll_back, _known(keeper, model), version)
+            }
         except PgcError as error:
             raise _Refused(404, str(error)) from None
 
@@ -216,10 +258,18 @@ def _explained(app: FastAPI) -> FastAPI:
         return _said(error.status if isinstance(error, _Refused) else 400, str(error))
 
     async def busy(request: Request, error: Exception) -> Response:
-        return JSONResponse({"detail": "too many requests are waiting; try again in a second"}, 429, {"retry-after": "1"})
+        return JSONResponse(
+            {"detail": "too many requests are waiting; try again in a second"},
+            429,
+            {"retry-after": "1"},
+        )
 
     async def unwritten(request: Request, error: Exception) -> Response:
-        return JSONResponse({"detail": "the store cannot be written now; send the same again"}, 503, {"retry-after": "1"})
+        return JSONResponse(
+            {"detail": "the store cannot be written now; send the same again"},
+            503,
+            {"retry-after": "1"},
+        )
 
     app.add_exception_handler(_Refused, refused)
     app.add_exception_handler(Malformed, refused)

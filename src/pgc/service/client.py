@@ -1,4 +1,5 @@
-"""The device's side of the service: fetch an offer, answer it, send the report until it is acknowledged, always the same bytes.
+"""The device's side of the service: fetch an offer, answer it, send the report until it is
+acknowledged, always the same bytes.
 
     with ServiceClient(url, token) as service:
         run_device(service, Device.open("ledger.db", player=player, clock=service.clock))
@@ -28,11 +29,15 @@ from pgc.wire.offer import LARGEST_OFFER
 log = logging.getLogger("pgc.device")
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 ANSWERS = (200, 404, 409, 410)
-"""Status codes that say what became of a request; 429 and 5xx are temporary; the others are mistakes that no retry mends."""
+"""Status codes that say what became of a request; 429 and 5xx are temporary; the others are
+mistakes that no retry mends."""
 
 
 class ServiceClient:
-    """One device's connection. Whatever is temporary is tried again, with growing, random pauses, until patience ends."""
+    """One device's connection.
+
+    Whatever is temporary is tried again, with growing, random pauses, until patience ends.
+    """
 
     def __init__(
         self,
@@ -44,13 +49,20 @@ class ServiceClient:
         patience: float = 3600.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`ca`: a file with the certificate of the authority to trust, if it is not a public one. `patience`: in seconds."""
+        """`ca`: a file with the certificate of the authority to trust, if it is not a public one.
+
+        `patience`: in seconds.
+        """
         try:
             address = httpx.URL(url)
         except httpx.InvalidURL as error:
             raise PgcError(f"{url} is no address ({error})") from None
-        if address.scheme != "https" and not (address.scheme == "http" and is_loopback(address.host)):
-            raise PgcError(f"{url} is not https://…: reports are private by themselves, a token is not")
+        if address.scheme != "https" and not (
+            address.scheme == "http" and is_loopback(address.host)
+        ):
+            raise PgcError(
+                f"{url} is not https://…: reports are private by themselves, a token is not"
+            )
         if not token.isascii() or not token.isprintable() or not token.strip():
             raise PgcError("that is no token; pgc tokens issue prints some")
         if not patience > 0:
@@ -58,14 +70,21 @@ class ServiceClient:
         headers = {"authorization": f"Bearer {token.strip()}", "accept-encoding": "identity"}
         # A proxy of the environment would read the token of a request without TLS.
         trust = address.scheme == "https"
-        self._http = httpx.Client(base_url=address, verify=_trusting(ca), timeout=30, headers=headers, trust_env=trust)
+        self._http = httpx.Client(
+            base_url=address, verify=_trusting(ca), timeout=30, headers=headers, trust_env=trust
+        )
         self._url, self._model, self._patience, self._sleep = url, model, patience, sleep
         self._ahead = 0.0
 
     def __enter__(self) -> ServiceClient:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._http.close()
 
     def clock(self) -> float:
@@ -98,7 +117,9 @@ class ServiceClient:
                 self._note_time(answer)
                 if answer.status_code in ANSWERS:
                     if answer.status_code == 404 and path != "/reports":
-                        raise PgcError(f"{self._url} has no model '{self._model}' ({_detail(answer)})")
+                        raise PgcError(
+                            f"{self._url} has no model '{self._model}' ({_detail(answer)})"
+                        )
                     return answer
                 why = f"{answer.status_code}: {_detail(answer)}"
                 if answer.status_code < 500 and answer.status_code != 429:
@@ -143,11 +164,12 @@ class ServiceClient:
 
 
 def run_device(service: ServiceClient, device: Device, most: int | None = None) -> tuple[int, str]:
-    """Answer offers until the token or the device's budget is used up. How many were accepted, and why it ended.
+    """Answer offers until the token or the device's budget is used up. How many were accepted, and
+    why it ended.
 
-    Killed at any point, it can be started again: the service backend out the same offer until it is answered, and the device's
-    ledger has the bytes if they were paid for. A report that comes too late is paid for and not counted; the next offer is
-    answered if the budget still affords it.
+    Killed at any point, it can be started again: the service hands out the same offer until it is
+    answered, and the device's ledger has the bytes if they were paid for. A report that comes too
+    late is paid for and not counted; the next offer is answered if the budget still affords it.
     """
     accepted = 0
     while most is None or accepted < most:
@@ -167,7 +189,9 @@ def run_device(service: ServiceClient, device: Device, most: int | None = None) 
 
 @lru_cache(8)
 def _trusting(ca: str | None) -> ssl.SSLContext:
-    """Made once for all devices of a process: reading the authorities takes longer than a report."""
+    """Made once for all devices of a process: reading the authorities takes longer than
+    a report.
+    """
     try:
         return ssl.create_default_context(cafile=ca)
     except (OSError, ssl.SSLError) as error:
@@ -177,10 +201,15 @@ def _trusting(ca: str | None) -> ssl.SSLContext:
 def _about_certificate(said: str) -> str:
     reason = said.partition("certificate verify failed: ")[2].partition(" (_ssl")[0] or said
     if "not yet valid" in reason or "expired" in reason:
-        return f"the service's certificate is not good today ({reason}): is this device's clock right?"
+        return (
+            f"the service's certificate is not good today ({reason}): is this device's clock right?"
+        )
     if "ostname" in reason or "IP address" in reason:
         return f"the service's certificate is for another name ({reason})"
-    return f"the service's certificate is not signed by an authority that is trusted here ({reason}); give --ca FILE"
+    return (
+        f"the service's certificate is not signed by an authority that is trusted here ({reason}); "
+        "give --ca FILE"
+    )
 
 
 def _detail(answer: httpx.Response) -> str:

@@ -1,4 +1,6 @@
-"""Simulated homes for `pgc join`: devices with their own ψ, tokens and ledgers, that play compiled and report for real."""
+"""Simulated homes for `pgc join`: devices with their own ψ, tokens and ledgers, that play compiled
+and report for real.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def recipe_for(world: World, card: Any) -> Recipe:
     return Recipe.read(
         card,
         bounds=tuple((float(low), float(high)) for low, high in world.observation_bounds),
-        actions=actions.count if hasattr(actions, "count") else tuple(zip(actions.low, actions.high, strict=True)),
+        actions=actions.count
+        if hasattr(actions, "count")
+        else tuple(zip(actions.low, actions.high, strict=True)),
         max_steps=world.max_steps,
         score_threshold=world.score_threshold,
     )
@@ -56,20 +60,31 @@ class CompiledPlayer:
 
     def fits(self, offer: Offer) -> bool:
         """Whether θ is as long as the recipe's policy has it."""
-        return offer.theta.size == self.recipe.dim and not (self.recipe.evolves and offer.query.dim > MOST_DIRECTIONS)
+        return offer.theta.size == self.recipe.dim and not (
+            self.recipe.evolves and offer.query.dim > MOST_DIRECTIONS
+        )
 
     def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
         """The coordinates z to randomise, and whether the score reached Θ."""
         training = _training(self.world, self.recipe, offer.query.dim, offer.episodes)
         at = Address(jnp.asarray([secrets.randbits(32), secrets.randbits(32)], jnp.uint32), 0, 0)
-        delivery = Delivery(jnp.asarray(offer.theta), None if offer.basis is None else jnp.asarray(offer.basis))
-        played = definition.play(training, delivery, self.psi, at, jnp.asarray(offer.alpha, jnp.float32))
-        return np.asarray(played.coordinates, float), bool(played.score >= self.recipe.score_threshold)
+        delivery = Delivery(
+            jnp.asarray(offer.theta), None if offer.basis is None else jnp.asarray(offer.basis)
+        )
+        played = definition.play(
+            training, delivery, self.psi, at, jnp.asarray(offer.alpha, jnp.float32)
+        )
+        return np.asarray(played.coordinates, float), bool(
+            played.score >= self.recipe.score_threshold
+        )
 
 
 @lru_cache(8)
 def _training(world: World, recipe: Recipe, dim: int, episodes: int) -> LocalTraining:
-    """Returns what the recipe says, as a simulation has it. What is randomised, and how, is the device's affair."""
+    """Returns what the recipe says, as a simulation has it.
+
+    What is randomised, and how, is the device's affair.
+    """
     return LocalTraining(
         world=world,
         population=Population(base=world.default_psi, variations=()),
@@ -87,7 +102,7 @@ class Joined(NamedTuple):
     ended: Counter[str]
     """Why each of them ended."""
     failed: int
-    """Of them could not do what they should: their reason is an error."""
+    """Number of devices that ended with an error."""
     left: int
     """What their ledgers still have together, in nano-ε."""
 
@@ -154,7 +169,9 @@ class Fleet:
     def _player(self, n: int) -> CompiledPlayer | NumpyPlayer:
         """Of a device, in its own ψ."""
         if isinstance(self.world, HostWorld):
-            psi = self.population.pick(np.random.default_rng([self.seed, n]).random(len(self.population.variations)))
+            psi = self.population.pick(
+                np.random.default_rng([self.seed, n]).random(len(self.population.variations))
+            )
             return NumpyPlayer(HostEnvironment(self.world, self.world.make(psi)), self.recipe)
         psi = definition.draw_psi(Address(trial_seed(self.seed, 0), n, 0), self.population)
         return CompiledPlayer(compiled(self.world), psi, self.recipe)
@@ -162,19 +179,27 @@ class Fleet:
 
 @dataclass(frozen=True)
 class HostEnvironment:
-    """A Gymnasium environment as `NumpyPlayer` wants it: vectors in and out, whatever its spaces are."""
+    """A Gymnasium environment as `NumpyPlayer` wants it: vectors in and out, whatever its spaces
+    are.
+    """
 
     world: HostWorld
     env: Any
 
     def reset(self) -> tuple[np.ndarray, dict[str, Any]]:
-        """The first observation."""
+        """Returns the first observation, as a vector."""
         return self.world.observation.flat(self.env.reset()[0]), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Observation, reward, terminated, truncated."""
         seen, reward, terminated, truncated, _ = self.env.step(self.world.acting.plain(action))
-        return self.world.observation.flat(seen), float(reward), bool(terminated), bool(truncated), {}
+        return (
+            self.world.observation.flat(seen),
+            float(reward),
+            bool(terminated),
+            bool(truncated),
+            {},
+        )
 
 
 def open_ledger(path: Path, limit: float, new: bool) -> Ledger:
@@ -182,6 +207,9 @@ def open_ledger(path: Path, limit: float, new: bool) -> Ledger:
     if path.exists():
         return Ledger.open(path)
     if not new:
-        raise PgcError("there is no ledger where --ledger says; --new-ledger makes it, once in the life of a device")
+        raise PgcError(
+            "there is no ledger where --ledger says; --new-ledger makes it, once in the life of a "
+            "device"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     return Ledger.create(path, limit)

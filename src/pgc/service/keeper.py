@@ -1,9 +1,11 @@
-"""The service without its transport: models in memory, the store on disk, and what may happen to an offer or a report.
+"""The service without its transport: models in memory, the store on disk, and what may happen to an
+offer or a report.
 
     offer(token, model)            the offer that this token holds, or a new one
-    report(token, model, bytes)    decoded strictly, counted once, on the disk before it is acknowledged
+    report(token, model, bytes)    decoded strictly, counted once, stored before it is acknowledged
 
-`admission.py` decides, `writer.py` commits in groups, `updater.py` makes versions of θ of what was accepted, in its order.
+`admission.py` decides, `writer.py` commits in groups, `updater.py` makes versions of θ of what was
+accepted, in its order.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from pgc.wire.report import split
 log = logging.getLogger("pgc.service")
 OFFER_SECONDS = 3600
 MOST_BEHIND = 5000
-"""Reports that may wait to be applied, beyond a buffer's worth, before no new offers are made for a while."""
+"""Reports that may wait to be applied, beyond a buffer's worth, before no new offers are made for a
+while."""
 
 
 @dataclass
@@ -54,13 +57,20 @@ class Keeper:
     def __post_init__(self) -> None:
         """Recover everything."""
         self.database = Store(self.url)
-        self._updater = Updater(self.database, self.models, lambda name, config: Model(name, from_yaml(config)))
+        self._updater = Updater(
+            self.database, self.models, lambda name, config: Model(name, from_yaml(config))
+        )
         self._writer = Writer(self.database, lambda: self.clock(), self._updater.wake)
 
     def create(self, name: str, config: TrainConfig, theta: np.ndarray | None = None) -> Model:
-        """A new model; `theta` is θ_0 of a policy of the devices' own. If another process made the same just now, that one."""
+        """A new model; `theta` is θ_0 of a policy of the devices' own.
+
+        If another process made the same just now, that one.
+        """
         if not (name.isascii() and name.replace("-", "").isalnum() and len(name) <= 64):
-            raise PgcError(f"a model's name has letters, digits and hyphens, at most 64 of them; not '{name}'")
+            raise PgcError(
+                f"a model's name has letters, digits and hyphens, at most 64 of them; not '{name}'"
+            )
         made = Model(name, config, theta)
         try:
             with self.database.writing() as db:
@@ -73,12 +83,17 @@ class Keeper:
         return self.models[name]
 
     def offer(self, token: str, name: str) -> Future[Issued | Verdict]:
-        """Step 1. The future is done when the offer is on the disk: after a crash its report will be known."""
+        """Step 1.
+
+        The future is done when the offer is on the disk: after a crash its report will be known.
+        """
         model = self._model(name)
         if self.accepted(name)[1] > MOST_BEHIND + int(model.aggregator.buffer_size):
             raise Busy
         expires_at = int(self.clock()) + self.offer_seconds
-        fresh = Issued(secrets.randbits(64), model.published.version, expires_at, name, store.hash_token(token))
+        fresh = Issued(
+            secrets.randbits(64), model.published.version, expires_at, name, store.hash_token(token)
+        )
         return self._submit("offers", Ask(fresh))
 
     def is_at_hand(self, issued: Issued) -> bool:
@@ -86,15 +101,24 @@ class Keeper:
         return self._updater.recent(issued.model, issued.version) is not None
 
     def encoded(self, issued: Issued) -> bytes:
-        """The offer itself, of the version that it was issued for: the same bytes whenever it is asked for."""
-        return self._updater.published(issued.model, issued.version).offer(issued.offer_id, issued.expires_at)
+        """The offer itself, of the version that it was issued for: the same bytes whenever it is
+        asked for.
+        """
+        return self._updater.published(issued.model, issued.version).offer(
+            issued.offer_id, issued.expires_at
+        )
 
     def accepted(self, name: str) -> tuple[int, int]:
-        """Reports accepted so far by all front ends, and how many of them wait for the next version; as of the last look."""
+        """Reports accepted so far by all front ends, and how many of them wait for the next
+        version; as of the last look.
+        """
         return self._updater.accepted(name)
 
     def report(self, token: str, name: str, data: bytes) -> Future[Issued | Verdict]:
-        """Step 4, first half: decode, count, keep. Malformed bytes are refused here, before anything is looked up."""
+        """Step 4, first half: decode, count, keep.
+
+        Malformed bytes are refused here, before anything is looked up.
+        """
         model = self._model(name)
         try:
             offer_id, version, payload = split(data)
@@ -102,7 +126,9 @@ class Keeper:
         except Malformed:
             self.counts["reports", "malformed"] += 1
             raise
-        return self._submit("reports", Answer(store.hash_token(token), name, offer_id, version, payload))
+        return self._submit(
+            "reports", Answer(store.hash_token(token), name, offer_id, version, payload)
+        )
 
     def _submit(self, what: str, request: Ask | Answer) -> Future[Issued | Verdict]:
         future = self._writer.submit(request)
@@ -123,7 +149,9 @@ class Keeper:
             db.execute(sql.text("SELECT 1"))
 
     def settle(self) -> None:
-        """Wait until what was acknowledged before is applied (or, where another process updates, until it was looked for)."""
+        """Wait until what was acknowledged before is applied (or, where another process updates,
+        until it was looked for).
+        """
         self._updater.settle()
 
     @property
@@ -141,17 +169,20 @@ class Keeper:
             return store.revoke_token(db, store.hash_token(token))
 
     def roll_back(self, name: str, version: int) -> int:
-        """Make θ, optimiser and average those of an earlier version; the version number goes on. Its number.
+        """Make θ, optimiser and average those of an earlier version; the version number goes on.
+        Its number.
 
-        What was accepted until now stays counted, and what of it waits in the buffer is dropped; reports that come later, made
-        from a version in between, are taken as stale ones are.
+        What was accepted until now stays counted, and what of it waits in the buffer is dropped;
+        reports that come later, made from a version in between, are taken as stale ones are.
         """
         model = self._model(name)
         with self.database.writing() as db:
             old, newest, accepted = store.roll_back(db, name, version)
             state = model.restored(model.unpack(old.state), model.unpack(newest.state), accepted)
             number = int(state.version)
-            store.keep_versions(db, name, newest.version, [store.Kept(number, accepted, model.pack(state), version)])
+            store.keep_versions(
+                db, name, newest.version, [store.Kept(number, accepted, model.pack(state), version)]
+            )
         log.info("%s: rolled back to version %d, as version %d", name, version, number)
         self.settle()
         return number
@@ -181,7 +212,9 @@ class Keeper:
 def issue_tokens(database: Store, count: int, submissions: int) -> list[str]:
     """New tokens, each good for so many reports, known to nobody but the caller."""
     if count < 1 or not 1 <= submissions < 2**31:
-        raise PgcError("a token is good for at least one report, and there is at least one token to issue")
+        raise PgcError(
+            "a token is good for at least one report, and there is at least one token to issue"
+        )
     made = [secrets.token_urlsafe(32) for _ in range(count)]
     with database.writing() as db:
         store.issue_tokens(db, [store.hash_token(token) for token in made], submissions)

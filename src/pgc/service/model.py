@@ -1,4 +1,7 @@
-"""One model that a service trains: a config, the aggregator it builds, and the offers it makes. Nothing here touches a disk."""
+"""One model that a service trains: a config, the aggregator it builds, and the offers it makes.
+
+Nothing here touches a disk.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ AT_ONCE, NUMBERS_AT_ONCE = 256, 2**22
 
 
 class Published(NamedTuple):
-    """A version as others see it: one value that never changes, apart from the state that the updater works on."""
+    """A version as others see it: one value that never changes, apart from the state that the
+    updater works on.
+    """
 
     version: int
     template: Offer
@@ -41,7 +46,9 @@ class Published(NamedTuple):
     @property
     def numbers(self) -> int:
         """Count of the numbers in θ, the averaged policy and the basis."""
-        return 2 * self.template.theta.size + (0 if self.template.basis is None else self.template.basis.size)
+        return 2 * self.template.theta.size + (
+            0 if self.template.basis is None else self.template.basis.size
+        )
 
     def policies(self) -> bytes:
         """Returns θ and the averaged policy, as a run's policy.safetensors has them."""
@@ -55,7 +62,10 @@ class Published(NamedTuple):
 
 @dataclass
 class Model:
-    """Steps 1 and 4 for one model. Its state is a function of the reports that it took, in their order."""
+    """Steps 1 and 4 for one model.
+
+    Its state is a function of the reports that it took, in their order.
+    """
 
     name: str
     config: TrainConfig
@@ -76,15 +86,26 @@ class Model:
         if self.config.own_policy is None:
             problem = build(self.config)
             if not isinstance(problem.training.policy, ActorCritic):
-                raise PgcError("devices of pgc know the actor-critic network; serve θ of a policy of your own with --theta")
-            self.config, self.aggregator, self.training = problem.config, problem.aggregator, problem.training
+                raise PgcError(
+                    "devices of pgc know the actor-critic network; serve θ of a policy of your own "
+                    "with --theta"
+                )
+            self.config, self.aggregator, self.training = (
+                problem.config,
+                problem.aggregator,
+                problem.training,
+            )
             mechanism, self.score_bit = problem.randomiser.mechanism, problem.randomiser.score_bit
-            theta = initial_theta(trial_seed(self.config.seed, 0), self.training.policy, self.config.initial)
+            theta = initial_theta(
+                trial_seed(self.config.seed, 0), self.training.policy, self.config.initial
+            )
         else:
             own = build_own(self.config)
             self.config, self.aggregator, self.training = own.config, own.aggregator, None
             mechanism, self.score_bit = own.mechanism, own.score_bit
-            theta = jnp.asarray(np.zeros(mechanism.dim) if self.initial is None else self.initial, jnp.float32)
+            theta = jnp.asarray(
+                np.zeros(mechanism.dim) if self.initial is None else self.initial, jnp.float32
+            )
         self.query = Query.of(mechanism, 0.0 if self.score_bit is None else self.score_bit.epsilon)
         self.state = self.aggregator.start(theta)
         self.published = self.publish(self.state)
@@ -97,7 +118,7 @@ class Model:
 
     @property
     def version(self) -> int:
-        """Of θ."""
+        """How many updates made θ."""
         return int(self.state.version)
 
     @property
@@ -111,14 +132,18 @@ class Model:
         return max(1, min(AT_ONCE, NUMBERS_AT_ONCE // len(self.state.theta)))
 
     def publish(self, state: AggregatorState) -> Published:
-        """The version of a state that was just made: α is that of its first offer, so that all its offers are alike."""
+        """The version of a state that was just made: α is that of its first offer, so that all its
+        offers are alike.
+        """
         assert self.config.local_episodes is not None
         template = Offer(
             offer_id=0,
             policy_version=int(state.version),
             query=self.query,
             episodes=self.config.local_episodes,
-            alpha=Schedule(self.config.alpha_start, self.config.alpha_decay).alpha(int(state.received)),
+            alpha=Schedule(self.config.alpha_start, self.config.alpha_decay).alpha(
+                int(state.received)
+            ),
             theta=np.asarray(state.theta, np.float32),
             basis=None if state.basis is None else np.asarray(state.basis, np.float32),
         )
@@ -129,16 +154,28 @@ class Model:
 
         The same compiled loop whatever their number: how reports are grouped changes no bit.
         """
-        rows, of = np.zeros((self.at_once, len(self.state.theta)), np.float32), np.zeros(self.at_once, np.int32)
+        rows, of = (
+            np.zeros((self.at_once, len(self.state.theta)), np.float32),
+            np.zeros(self.at_once, np.int32),
+        )
         some = min(len(estimates), self.at_once)
         if some:
             rows[:some], of[:some] = estimates[:some], versions[:some]
         self.state, taken = _take(self.aggregator, self.state, rows, of, np.int32(some))
         return int(taken)
 
-    def restored(self, old: AggregatorState, now: AggregatorState, received: int) -> AggregatorState:
-        """An earlier state under the next number: what rolling back makes. What is counted stays counted."""
-        return old._replace(version=jnp.asarray(now.version + 1), received=jnp.int32(received), discarded=now.discarded)
+    def restored(
+        self, old: AggregatorState, now: AggregatorState, received: int
+    ) -> AggregatorState:
+        """An earlier state under the next number: what rolling back makes.
+
+        What is counted stays counted.
+        """
+        return old._replace(
+            version=jnp.asarray(now.version + 1),
+            received=jnp.int32(received),
+            discarded=now.discarded,
+        )
 
     def estimate(self, offer_id: int, payload: bytes, basis: np.ndarray | None) -> np.ndarray:
         """What the payload of a report says of the gradient, with the basis of its own version."""
@@ -146,7 +183,9 @@ class Model:
         return Report.decoded(self.query, code, public_seed(offer_id), basis)
 
     def pack(self, state: AggregatorState | None = None) -> bytes:
-        """A whole state (that of now), for the store: θ, buffer, optimiser, versions, averages, to the bit."""
+        """A whole state (that of now), for the store: θ, buffer, optimiser, versions, averages, to
+        the bit.
+        """
         leaves = jax.tree.leaves(self.state if state is None else state)
         packed: bytes = save({f"{i:03}": np.asarray(leaf) for i, leaf in enumerate(leaves)})
         return packed
@@ -161,7 +200,11 @@ class Model:
 
 @jax.jit
 def _take(
-    aggregator: Aggregator, state: AggregatorState, estimates: jax.Array, versions: jax.Array, count: jax.Array
+    aggregator: Aggregator,
+    state: AggregatorState,
+    estimates: jax.Array,
+    versions: jax.Array,
+    count: jax.Array,
 ) -> tuple[AggregatorState, jax.Array]:
     def more(carry: tuple[AggregatorState, jax.Array]) -> jax.Array:
         now, i = carry

@@ -1,4 +1,6 @@
-"""HTTP/1.1 that does not wait for ever: uvicorn's fast parser has no limit on what surrounds a body, and takes its time."""
+"""HTTP/1.1 that does not wait for ever: uvicorn's fast parser has no limit on what surrounds a
+body, and takes its time.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import asyncio
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_AROUND = 2**16
-"""Bytes of a request that are not its body (request line, headers, trailers, marks of chunks), give or take one read."""
+"""Bytes of a request that are not its body (request line, headers, trailers, marks of chunks), give
+or take one read."""
 SECONDS = 60.0
 """For a request to arrive whole."""
 
@@ -24,12 +27,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._wait(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stops waiting for the rest of a request."""
         self._wait(False)
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Starts the clock of a request."""
         self._around = 0
         self._wait(True)
         super().on_message_begin()
@@ -45,7 +48,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Any bytes."""
+        """Takes bytes of a request, up to a limit."""
         self._around += len(data)
         super().data_received(data)
         if self._around > MOST_AROUND and self._late is not None:

@@ -1,4 +1,6 @@
-"""Θ again, from the accepted reports alone: what a store claims can be checked by whoever can read it."""
+"""Computes θ again, from the accepted reports alone: what a store claims can be checked by whoever
+can read it.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,16 @@ class Replayed(NamedTuple):
     reports: int
     versions: int
     compared: int
-    """Of these versions, the store has so many."""
+    """How many of these versions the store has."""
     differs: int | None
     """The first version that is not what the store has; None: all are, to the bit."""
 
 
 def replay(database: Store, name: str) -> Replayed:
-    """From version 0, report by report. The orders of reports without a gap, each offer once: or a refusal."""
+    """From version 0, report by report.
+
+    The orders of reports without a gap, each offer once: or a refusal.
+    """
     with database.reading() as db:
         configs = store.list_models(db)
         if name not in configs:
@@ -43,7 +48,11 @@ def replay(database: Store, name: str) -> Replayed:
     model = Model(name, from_yaml(configs[name]))
     if first is not None:
         model.state = model.unpack(first.state)  # θ_0 may be the operator's own
-    restored = sorted((row.reports, version, row.restored) for version, row in listed.items() if row.restored is not None)
+    restored = sorted(
+        (row.reports, version, row.restored)
+        for version, row in listed.items()
+        if row.restored is not None
+    )
     wanted = {target for _, _, target in restored}
     states: dict[int, AggregatorState] = {}
     bases: dict[int, np.ndarray | None] = {}
@@ -70,7 +79,10 @@ def replay(database: Store, name: str) -> Replayed:
         while restored and (report is None or restored[0][0] < report.seq):
             accepted, number, target = restored.pop(0)
             if model.version + 1 != number:
-                raise PgcError(f"{name}: version {number} was rolled back from another version than {model.version}")
+                raise PgcError(
+                    f"{name}: version {number} was rolled back from another version than "
+                    f"{model.version}"
+                )
             model.state = model.restored(states[target], model.state, accepted)
             arrived()
         if report is None:
@@ -78,12 +90,18 @@ def replay(database: Store, name: str) -> Replayed:
         if restored and restored[0][1] == model.version + 1:
             continue  # it was accepted, and dropped when this version was rolled back
         before = model.version
-        model.take([model.estimate(report.offer_id, report.payload, bases[report.version])], [report.version])
+        model.take(
+            [model.estimate(report.offer_id, report.payload, bases[report.version])],
+            [report.version],
+        )
         if model.version != before:
             arrived()
     return Replayed(model.state, len(reports), made, compared, differs)
 
 
 def same(one: AggregatorState, other: AggregatorState) -> bool:
-    """To the bit."""
-    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
+    """Whether two states are the same to the bit."""
+    return all(
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    )

@@ -1,14 +1,16 @@
-"""The tables of a store, and how an older store becomes one of today: SQLite, or PostgreSQL for several front ends.
+"""The tables of a store, and how an older store becomes one of today: SQLite, or PostgreSQL for
+several front ends.
 
 | table | holds |
 |---|---|
 | models | a name, a config, and how many reports were accepted |
 | versions | states of the aggregator, each with the place of the last report that went into it |
 | tokens | SHA-256 of each token, how many reports it is still good for, whether it was revoked |
-| offers | those that are open: number, token, model, version, until when. **Deleted when answered or expired** |
-| reports | what was accepted, in order: its offer's number, the version it was made from, the payload |
+| offers | those that are open: number, token, model, version, time. **Deleted when answered** |
+| reports | what was accepted, in order: its offer's number, its version, the payload |
 
-So nothing links a report to the token that sent it: the row that did is gone. Nothing is kept of addresses or times of devices.
+So nothing links a report to the token that sent it: the row that did is gone. Nothing is kept of
+addresses or times of devices.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ models = sql.Table(
     metadata,
     sql.Column("name", sql.String(64), primary_key=True),
     sql.Column("config", sql.Text, nullable=False),
-    sql.Column("accepted", sql.BigInteger, nullable=False),  # its row's lock makes the order of reports that of the commits
+    # its row's lock makes the order of reports that of the commits
+    sql.Column("accepted", sql.BigInteger, nullable=False),
 )
 versions = sql.Table(
     "versions",
@@ -75,12 +78,14 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE versions ADD COLUMN restored BIGINT",
     ),
 }
-"""What makes a store of the version before one of this version. In plain SQL: it must not change when the tables above do."""
+"""What makes a store of the version before one of this version. In plain SQL: it must not change
+when the tables above do."""
 SCHEMA_VERSION = max(MIGRATIONS)
 BUSY = 30_000
 """Milliseconds for which SQLite waits for another process."""
 LOCK = 0x706763
-"""Of PostgreSQL's advisory locks: ours (LOCK, 0) while tables are made, (LOCK, 1) for who updates θ."""
+"""Of PostgreSQL's advisory locks: ours (LOCK, 0) while tables are made, (LOCK, 1) for who updates
+θ."""
 
 
 PATIENCE = {
@@ -90,27 +95,38 @@ PATIENCE = {
     "options": "-c lock_timeout=20s -c idle_in_transaction_session_timeout=30s"
     " -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3",
 }
-"""PostgreSQL, at both ends: who hangs or is cut off in the middle of something loses its session, and its locks."""
+"""PostgreSQL, at both ends: who hangs or is cut off in the middle of something loses its session,
+and its locks."""
 
 
 class Store:
-    """Connections to one database. `reading` sees what is committed; `writing` is one transaction, on disk when it ends."""
+    """Connections to one database.
+
+    `reading` sees what is committed; `writing` is one transaction, on disk when it ends.
+    """
 
     def __init__(self, url: str) -> None:
-        """Open it, make its tables if there are none, migrate them if they are older; refuse a newer one."""
+        """Open it, make its tables if there are none, migrate them if they are older; refuse a
+        newer one.
+        """
         if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
             raise PgcError("a store is sqlite:///PATH or postgresql://USER@HOST/DATABASE")
         options = PATIENCE if not url.startswith("sqlite") else {}
         try:
             self.engine = sql.create_engine(
-                _with_driver(url), pool_pre_ping=True, pool_size=5, max_overflow=20, connect_args=options
+                _with_driver(url),
+                pool_pre_ping=True,
+                pool_size=5,
+                max_overflow=20,
+                connect_args=options,
             )
         except (sql.exc.ArgumentError, ValueError):
             raise PgcError("a store is sqlite:///PATH or postgresql://USER@HOST/DATABASE") from None
         except ImportError:
             raise PgcError('a PostgreSQL store needs psycopg: pip install "pgc[service]"') from None
         self.is_sqlite = self.engine.dialect.name == "sqlite"
-        self._writing = threading.Lock()  # SQLite has one writer; to wait here is cheaper than to be told that it is busy
+        # SQLite has one writer; to wait here is cheaper than to be told that it is busy
+        self._writing = threading.Lock()
         if self.is_sqlite:
             sql.event.listen(self.engine, "connect", _durable)
         try:
@@ -137,7 +153,7 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
-        """One transaction."""
+        """Opens one transaction that writes."""
         if not self.is_sqlite:
             with self.engine.begin() as db:
                 yield db
@@ -147,17 +163,20 @@ class Store:
             yield db
 
     def checkpoint(self) -> None:
-        """SQLite: move its log into the database and empty it, so that what was deleted is not in the log either."""
+        """SQLite: move its log into the database and empty it, so that what was deleted is not in
+        the log either.
+        """
         if self.is_sqlite:
             with self._writing, self.reading() as db:
-                db.exec_driver_sql("PRAGMA busy_timeout = 100")  # whoever reads now is not waited for: next time, then
+                # whoever reads now is not waited for: next time, then
+                db.exec_driver_sql("PRAGMA busy_timeout = 100")
                 try:
                     db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
                 finally:
                     db.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY}")
 
     def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections of this process."""
         self.engine.dispose()
 
 
@@ -174,7 +193,7 @@ def explicit(db: sql.Connection, begin: str) -> Iterator[sql.Connection]:
 
 
 def sqlite_url(path: Path) -> str:
-    """Of a file."""
+    """Returns the address of an SQLite file."""
     return f"sqlite:///{path}"
 
 
@@ -207,7 +226,10 @@ def _migrate(db: sql.Connection) -> None:
         return
     found = db.execute(sql.select(schema.c.version)).scalar_one()
     if found > SCHEMA_VERSION:
-        raise PgcError(f"the store is of version {found}, made by a newer pgc; this one knows versions up to {SCHEMA_VERSION}")
+        raise PgcError(
+            f"the store is of version {found}, made by a newer pgc; this one knows versions up to "
+            f"{SCHEMA_VERSION}"
+        )
     for version in range(found + 1, SCHEMA_VERSION + 1):
         for statement in MIGRATIONS[version]:
             db.execute(sql.text(statement))

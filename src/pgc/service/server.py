@@ -1,4 +1,6 @@
-"""The processes around the service: listening, TLS, signals, and one event loop for devices and operator."""
+"""The processes around the service: listening, TLS, signals, and one event loop for devices and
+operator.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,25 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise PgcError(f"cannot listen at {host}:{port} ({error.strerror}); --port and --operator-port choose others") from None
+        raise PgcError(
+            f"cannot listen at {host}:{port} ({error.strerror}); --port and --operator-port choose "
+            "others"
+        ) from None
 
 
-def serve(keeper: Keeper, listeners: Sequence[socket.socket], tls: dict[str, Any], where: str) -> None:
-    """Serve devices at the first socket, and the operator at the second if there is one, until SIGTERM or SIGINT."""
+def serve(
+    keeper: Keeper, listeners: Sequence[socket.socket], tls: dict[str, Any], where: str
+) -> None:
+    """Serve devices at the first socket, and the operator at the second if there is one, until
+    SIGTERM or SIGINT.
+    """
     _many_files()
-    settings: dict[str, Any] = {"log_level": "warning", "log_config": None, "http": BoundedProtocol, "access_log": False}
+    settings: dict[str, Any] = {
+        "log_level": "warning",
+        "log_config": None,
+        "http": BoundedProtocol,
+        "access_log": False,
+    }
     servers = [uvicorn.Server(uvicorn.Config(make_app(keeper), **settings, **tls))]
     if len(listeners) > 1:
         servers.append(uvicorn.Server(uvicorn.Config(make_operator_app(keeper), **settings)))
@@ -47,12 +61,16 @@ def serve(keeper: Keeper, listeners: Sequence[socket.socket], tls: dict[str, Any
         watching = asyncio.create_task(watch(keeper))
         log.info("listening at %s", where)
         try:
-            await asyncio.gather(*(server.serve([on]) for server, on in zip(servers, listeners, strict=True)))
+            await asyncio.gather(
+                *(server.serve([on]) for server, on in zip(servers, listeners, strict=True))
+            )
         finally:
             watching.cancel()
 
-    sys.setswitchinterval(0.001)  # the threads that write and update get their turn beside one that is always busy
-    signal.signal(signal.SIGTERM, _end)  # uvicorn closes its connections and then raises the signal again
+    # the threads that write and update get their turn beside one that is always busy
+    sys.setswitchinterval(0.001)
+    # uvicorn closes its connections and then raises the signal again
+    signal.signal(signal.SIGTERM, _end)
     with contextlib.suppress(_Ended):
         uvloop.run(serve_all())
 

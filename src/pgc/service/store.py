@@ -1,4 +1,7 @@
-"""What is read from and written to a store. Each function is one or a few statements; transactions are the caller's."""
+"""What is read from and written to a store.
+
+Each function is one or a few statements; transactions are the caller's.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,17 @@ from pgc.service.admission import Answer, Ask, Desk, Issued, Verdict
 from pgc.service.schema import models, offers, reports, tokens, versions
 
 EVERY = 1000
-"""Of old versions one in so many is kept, and so many of the newest ones."""
+"""Which versions are kept: one of every so many old ones, and that many of the newest."""
 
 
 UNLINKED = 100_000
 UNLINK = sql.text(
-    'UPDATE tokens SET "left" = "left" WHERE hash IN (SELECT t.hash FROM tokens t JOIN reports r ON t.xmin = r.xmin'
+    'UPDATE tokens SET "left" = "left" WHERE hash IN '
+    "(SELECT t.hash FROM tokens t JOIN reports r ON t.xmin = r.xmin"
     " WHERE r.model = :model AND r.seq > (SELECT accepted FROM models WHERE name = :model) - :most)"
 )
-"""PostgreSQL marks each row with the transaction that wrote it. What spent a token and what it sent lose that mark in common."""
+"""Rewrites the token rows, so that PostgreSQL's transaction id no longer links a token to its
+report."""
 
 
 class Kept(NamedTuple):
@@ -53,20 +58,24 @@ class Overtaken(Exception):
 def hash_token(token: str) -> bytes:
     """All that is stored of a token, and all that is ever compared.
 
-    Tokens are 256 random bits: a plain hash is enough, and how long a look-up takes says nothing about the token, since nobody
-    can choose the hash of what they guess.
+    Tokens are 256 random bits: a plain hash is enough, and how long a look-up takes says nothing
+    about the token, since nobody can choose the hash of what they guess.
     """
     return hashlib.sha256(b"pgc token 1" + token.encode("utf-8", "surrogateescape")).digest()
 
 
 def issue_tokens(db: sql.Connection, hashes: Sequence[bytes], submissions: int) -> None:
     """New tokens, each good for so many reports."""
-    db.execute(tokens.insert(), [{"hash": h, "left": submissions, "revoked": False} for h in hashes])
+    db.execute(
+        tokens.insert(), [{"hash": h, "left": submissions, "revoked": False} for h in hashes]
+    )
 
 
 def revoke_token(db: sql.Connection, hashed: bytes) -> bool:
     """No offer and no report for it from now on. Whether there was one."""
-    return bool(db.execute(tokens.update().where(tokens.c.hash == hashed).values(revoked=True)).rowcount)
+    return bool(
+        db.execute(tokens.update().where(tokens.c.hash == hashed).values(revoked=True)).rowcount
+    )
 
 
 class Tally(NamedTuple):
@@ -82,19 +91,31 @@ def count_tokens(db: sql.Connection) -> Tally:
     """Of all of them."""
 
     def count(which: sql.ColumnElement[bool]) -> int:
-        return int(db.execute(sql.select(sql.func.count()).select_from(tokens).where(which)).scalar_one())
+        return int(
+            db.execute(sql.select(sql.func.count()).select_from(tokens).where(which)).scalar_one()
+        )
 
     usable = ~tokens.c.revoked & (tokens.c.left > 0)
-    left = db.execute(sql.select(sql.func.coalesce(sql.func.sum(tokens.c.left), 0)).where(usable)).scalar_one()
-    return Tally(count(usable), int(left), count(~tokens.c.revoked & (tokens.c.left == 0)), count(tokens.c.revoked))
+    left = db.execute(
+        sql.select(sql.func.coalesce(sql.func.sum(tokens.c.left), 0)).where(usable)
+    ).scalar_one()
+    return Tally(
+        count(usable),
+        int(left),
+        count(~tokens.c.revoked & (tokens.c.left == 0)),
+        count(tokens.c.revoked),
+    )
 
 
 # Offers and reports
 
 
 def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> list[Issued | Verdict]:
-    """Decide a group of requests and write what follows, in a few statements whatever their number."""
-    asking = sorted({request.token for request in requests})  # in one order everywhere, so that no two groups wait for each other
+    """Decide a group of requests and write what follows, in a few statements whatever
+    their number.
+    """
+    # in one order everywhere, so that no two groups wait for each other
+    asking = sorted({request.token for request in requests})
     known = db.execute(
         sql.select(tokens.c.hash, tokens.c.left, tokens.c.revoked)
         .where(tokens.c.hash.in_(asking))
@@ -107,7 +128,10 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
     desk = Desk(
         now,
         left,
-        [Issued(_number(row.offer_id), row.version, row.expires_at, row.model, row.token) for row in opened],
+        [
+            Issued(_number(row.offer_id), row.version, row.expires_at, row.model, row.token)
+            for row in opened
+        ],
         _answered(db, answering) if answering else (),
     )
     verdicts = [desk.decide(request) for request in requests]
@@ -119,8 +143,11 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
     if gone:
         db.execute(offers.delete().where(offers.c.offer_id.in_(gone)))
     for model, version in {(offer.model, offer.version) for offer in still_open.values()}:
-        kept = sql.select(versions.c.version).where(versions.c.model == model, versions.c.version == version)
-        if db.execute(kept.with_for_update(read=True)).first() is None:  # a process that slept; nobody could decode the report
+        kept = sql.select(versions.c.version).where(
+            versions.c.model == model, versions.c.version == version
+        )
+        # a process that slept; nobody could decode the report
+        if db.execute(kept.with_for_update(read=True)).first() is None:
             raise Overtaken("this process offers a version that is not kept any more")
     if still_open:
         db.execute(
@@ -129,8 +156,14 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
         )
     if desk.spent:
         spent: sql.BindParameter[int] = sql.bindparam("b_spent")
-        counted = tokens.update().where(tokens.c.hash == sql.bindparam("b_hash")).values(left=tokens.c.left - spent)
-        db.execute(counted, [{"b_hash": token, "b_spent": n} for token, n in sorted(desk.spent.items())])
+        counted = (
+            tokens.update()
+            .where(tokens.c.hash == sql.bindparam("b_hash"))
+            .values(left=tokens.c.left - spent)
+        )
+        db.execute(
+            counted, [{"b_hash": token, "b_spent": n} for token, n in sorted(desk.spent.items())]
+        )
     for model in sorted({answer.model for answer in desk.accepted}):
         _append(db, model, [answer for answer in desk.accepted if answer.model == model])
     return verdicts
@@ -142,26 +175,54 @@ def _answered(db: sql.Connection, keys: list[bytes]) -> Iterable[Answer]:
 
 
 def _append(db: sql.Connection, model: str, answers: list[Answer]) -> None:
-    """At the end of the model's order. Its row is locked until the commit, so the order is that of the commits."""
-    counted = models.update().where(models.c.name == model).values(accepted=models.c.accepted + len(answers))
+    """At the end of the model's order.
+
+    Its row is locked until the commit, so the order is that of the commits.
+    """
+    counted = (
+        models.update()
+        .where(models.c.name == model)
+        .values(accepted=models.c.accepted + len(answers))
+    )
     last = db.execute(counted.returning(models.c.accepted)).scalar_one()
     rows = [
-        {"model": model, "seq": seq, "offer_id": _key(a.offer_id), "version": a.version, "payload": a.payload}
+        {
+            "model": model,
+            "seq": seq,
+            "offer_id": _key(a.offer_id),
+            "version": a.version,
+            "payload": a.payload,
+        }
         for seq, a in enumerate(answers, last - len(answers) + 1)
     ]
     db.execute(reports.insert(), rows)
 
 
-def reports_after(db: sql.Connection, model: str, seq: int, most: int | None = None) -> list[Accepted]:
+def reports_after(
+    db: sql.Connection, model: str, seq: int, most: int | None = None
+) -> list[Accepted]:
     """What was accepted since, in order."""
     columns = (reports.c.seq, reports.c.offer_id, reports.c.version, reports.c.payload)
-    query = sql.select(*columns).where(reports.c.model == model, reports.c.seq > seq).order_by(reports.c.seq).limit(most)
-    return [Accepted(row.seq, _number(row.offer_id), row.version, row.payload) for row in db.execute(query)]
+    query = (
+        sql.select(*columns)
+        .where(reports.c.model == model, reports.c.seq > seq)
+        .order_by(reports.c.seq)
+        .limit(most)
+    )
+    return [
+        Accepted(row.seq, _number(row.offer_id), row.version, row.payload)
+        for row in db.execute(query)
+    ]
 
 
 def last_payloads(db: sql.Connection, model: str, most: int) -> list[bytes]:
     """Of the reports that were accepted last."""
-    query = sql.select(reports.c.payload).where(reports.c.model == model).order_by(reports.c.seq.desc()).limit(most)
+    query = (
+        sql.select(reports.c.payload)
+        .where(reports.c.model == model)
+        .order_by(reports.c.seq.desc())
+        .limit(most)
+    )
     return list(db.execute(query).scalars())
 
 
@@ -175,7 +236,7 @@ def create_model(db: sql.Connection, name: str, config: str, state: bytes) -> No
 
 
 def list_models(db: sql.Connection) -> dict[str, str]:
-    """Names and configs."""
+    """Returns the names of the models and their configs."""
     return {row.name: row.config for row in db.execute(sql.select(models).order_by(models.c.name))}
 
 
@@ -187,7 +248,11 @@ def count_accepted(db: sql.Connection, model: str, *, lock: bool = False) -> int
 
 def progress(db: sql.Connection, model: str) -> tuple[int, int]:
     """Reports accepted, and how many of them went into versions."""
-    applied = sql.select(sql.func.max(versions.c.applied)).where(versions.c.model == model).scalar_subquery()
+    applied = (
+        sql.select(sql.func.max(versions.c.applied))
+        .where(versions.c.model == model)
+        .scalar_subquery()
+    )
     row = db.execute(sql.select(models.c.accepted, applied).where(models.c.name == model)).one()
     return int(row[0]), int(row[1])
 
@@ -202,7 +267,9 @@ def keep_versions(db: sql.Connection, model: str, after: int, made: Sequence[Kep
 
 def _insert_versions(db: sql.Connection, model: str, made: Sequence[Kept]) -> None:
     now = int(time.time())
-    db.execute(versions.insert(), [kept._asdict() | {"model": model, "made_at": now} for kept in made])
+    db.execute(
+        versions.insert(), [kept._asdict() | {"model": model, "made_at": now} for kept in made]
+    )
 
 
 def load_version(db: sql.Connection, model: str, version: int | None = None) -> Kept | None:
@@ -210,24 +277,35 @@ def load_version(db: sql.Connection, model: str, version: int | None = None) -> 
     columns = (versions.c.version, versions.c.applied, versions.c.state, versions.c.restored)
     query = sql.select(*columns).where(versions.c.model == model)
     query = (
-        query.where(versions.c.version == version) if version is not None else query.order_by(versions.c.version.desc()).limit(1)
+        query.where(versions.c.version == version)
+        if version is not None
+        else query.order_by(versions.c.version.desc()).limit(1)
     )
     row = db.execute(query).first()
     return None if row is None else Kept(*row)
 
 
 def roll_back(db: sql.Connection, model: str, version: int) -> tuple[Kept, Kept, int]:
-    """The version to restore, the newest one, and how many reports were accepted; nothing changes until the commit."""
+    """The version to restore, the newest one, and how many reports were accepted; nothing changes
+    until the commit.
+    """
     accepted = count_accepted(db, model, lock=True)
     old, newest = load_version(db, model, version), load_version(db, model)
     if old is None or newest is None:
-        raise PgcError(f"{model} has no version {version}; the newest {EVERY} are kept, and of older ones every {EVERY}th")
+        raise PgcError(
+            f"{model} has no version {version}; the newest {EVERY} are kept, and of older ones "
+            f"every {EVERY}th"
+        )
     return old, newest, accepted
 
 
 def newest_version(db: sql.Connection, model: str) -> int:
-    """Its number."""
-    return int(db.execute(sql.select(sql.func.max(versions.c.version)).where(versions.c.model == model)).scalar_one())
+    """Returns the number of a model's newest version."""
+    return int(
+        db.execute(
+            sql.select(sql.func.max(versions.c.version)).where(versions.c.model == model)
+        ).scalar_one()
+    )
 
 
 class Listed(NamedTuple):
@@ -242,14 +320,20 @@ class Listed(NamedTuple):
 def list_versions(db: sql.Connection, model: str, most: int | None) -> list[Listed]:
     """The newest versions, newest first."""
     columns = (versions.c.version, versions.c.applied, versions.c.made_at, versions.c.restored)
-    query = sql.select(*columns).where(versions.c.model == model).order_by(versions.c.version.desc()).limit(most)
+    query = (
+        sql.select(*columns)
+        .where(versions.c.model == model)
+        .order_by(versions.c.version.desc())
+        .limit(most)
+    )
     return [Listed(*row) for row in db.execute(query)]
 
 
 def sweep(db: sql.Connection, now: int) -> None:
     """Delete offers that expired a day ago, and versions that nobody needs.
 
-    Recovery needs the newest, open offers their own, and reports that are not applied yet the one they were made from.
+    Recovery needs the newest, open offers their own, and reports that are not applied yet the one
+    they were made from.
     """
     db.execute(offers.delete().where(offers.c.expires_at <= now - 86_400))
     for model in sorted(list_models(db)):
@@ -258,8 +342,11 @@ def sweep(db: sql.Connection, now: int) -> None:
         count_accepted(db, model, lock=True)  # no report comes in between
         newest = load_version(db, model)
         assert newest is not None
-        offered = sql.select(offers.c.version).where(offers.c.model == model)  # expired or not: clocks of front ends may differ
-        waiting = sql.select(reports.c.version).where(reports.c.model == model, reports.c.seq > newest.applied)
+        # expired or not: clocks of front ends may differ
+        offered = sql.select(offers.c.version).where(offers.c.model == model)
+        waiting = sql.select(reports.c.version).where(
+            reports.c.model == model, reports.c.seq > newest.applied
+        )
         db.execute(
             versions.delete().where(
                 versions.c.model == model,

@@ -1,4 +1,6 @@
-"""Certificates for trying things out: an authority of one's own, and a server certificate that it signed."""
+"""Certificates for trying things out: an authority of one's own, and a server certificate that it
+signed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ DAYS = 30
 
 
 class Files(NamedTuple):
-    """Where they are."""
+    """Where authority, certificate and key are."""
 
     ca: Path
     certificate: Path
@@ -25,9 +27,11 @@ class Files(NamedTuple):
 
 
 def make_dev_certificates(folder: Path, host: str) -> Files:
-    """An authority and a certificate for this host and loopback, good for a month; those that are there, while they are good.
+    """An authority and a certificate for this host and loopback, good for a month; those that are
+    there, while they are good.
 
-    For development only. The authority's key is forgotten at once: nobody can sign anything else with it.
+    For development only. The authority's key is forgotten at once: nobody can sign anything else
+    with it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder / "ca.pem", folder / "server.pem", folder / "server.key")
@@ -38,17 +42,25 @@ def make_dev_certificates(folder: Path, host: str) -> Files:
     ca = (
         _builder(ca_name, ca_name, ca_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.KeyUsage(False, False, False, False, False, True, True, False, False), critical=True)
+        .add_extension(
+            x509.KeyUsage(False, False, False, False, False, True, True, False, False),
+            critical=True,
+        )
         .sign(ca_key, hashes.SHA256())
     )
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    names: list[x509.GeneralName] = [
+        x509.DNSName("localhost"),
+        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+    ]
     names += [_general_name(host)] if host not in ("localhost", "127.0.0.1") else []
     certificate = (
         _builder(name, ca_name, key.public_key())
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+        )
         .sign(ca_key, hashes.SHA256())
     )
     files.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
@@ -56,7 +68,9 @@ def make_dev_certificates(folder: Path, host: str) -> Files:
     descriptor = os.open(files.key, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as out:
         plain = serialization.NoEncryption()
-        out.write(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
+        out.write(
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+        )
     return files
 
 
@@ -69,7 +83,9 @@ def _still_good(files: Files, host: str) -> bool:
     return _general_name(host) in names and certificate.not_valid_after_utc > soon
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()

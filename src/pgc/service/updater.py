@@ -1,9 +1,10 @@
 """Step 4, second half: reports that were accepted become versions of θ, by one process at a time.
 
-Who updates is elected through the database. With PostgreSQL it is the session that holds an advisory lock, and versions are
-written in that very session, so that who has lost it cannot write; when its process dies the lock is free, and another takes
-over where the store says that it stopped. With SQLite it is the process that holds a lock on a file beside it. The others
-follow: they load each new version and hand it out.
+Who updates is elected through the database. With PostgreSQL it is the session that holds an
+advisory lock, and versions are written in that very session, so that who has lost it cannot write;
+when its process dies the lock is free, and another takes over where the store says that it stopped.
+With SQLite it is the process that holds a lock on a file beside it. The others follow: they load
+each new version and hand it out.
 """
 
 from __future__ import annotations
@@ -46,10 +47,13 @@ class Seat:
             return self._take_file(str(self._store.path) + ".updater")
         if self._session is None:
             session = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            if not session.execute(sql.text("SELECT pg_try_advisory_lock(:a, 1)"), {"a": LOCK}).scalar_one():
+            if not session.execute(
+                sql.text("SELECT pg_try_advisory_lock(:a, 1)"), {"a": LOCK}
+            ).scalar_one():
                 session.close()
                 return False
-            session.exec_driver_sql("SET idle_session_timeout = '30s'")  # who hangs, and so does not ask, loses the seat
+            # who hangs, and so does not ask, loses the seat
+            session.exec_driver_sql("SET idle_session_timeout = '30s'")
             self._session = session
         try:
             self._session.execute(sql.text("SELECT 1"))
@@ -69,7 +73,7 @@ class Seat:
             yield db
 
     def leave(self) -> None:
-        """Free it."""
+        """Frees the seat for another process."""
         if self._session is not None:
             session, self._session = self._session, None
             with contextlib.suppress(sql.exc.SQLAlchemyError):
@@ -94,7 +98,9 @@ class Seat:
 class Updater:
     """A thread that updates the models, or follows who does."""
 
-    def __init__(self, database: Store, models: dict[str, Model], found: Callable[[str, str], Model]) -> None:
+    def __init__(
+        self, database: Store, models: dict[str, Model], found: Callable[[str, str], Model]
+    ) -> None:
         """`found` makes a model of a name and a config that are in the store."""
         self._store, self._models, self._found = database, models, found
         self._seat, self._leads = Seat(database), False
@@ -118,12 +124,16 @@ class Updater:
         self._wake.set()
 
     def settle(self, seconds: float = 60.0) -> None:
-        """Wait until whatever was committed before this call is applied, if this process leads, or looked at."""
+        """Wait until whatever was committed before this call is applied, if this process leads, or
+        looked at.
+        """
         with self._store.reading() as db:
             wanted = {name: store.count_accepted(db, name) for name in store.list_models(db)}
         with self._turned:
             turn = self._turns + 2  # the one that is under way may have looked before
-            while self._turns < turn or (self._leads and any(self._applied.get(name, 0) < n for name, n in wanted.items())):
+            while self._turns < turn or (
+                self._leads and any(self._applied.get(name, 0) < n for name, n in wanted.items())
+            ):
                 self._wake.set()
                 if not self._turned.wait(seconds):
                     raise TimeoutError("the updater does not move")
@@ -162,12 +172,21 @@ class Updater:
             self._wake.clear()
             try:
                 self._turn()
-            except Exception as error:  # what was acknowledged is on the disk; it is tried again, from what the store has
+            # what was acknowledged is on the disk; it is tried again, from what the store has
+            except Exception as error:
                 self._applied.clear()
                 self._seat.leave()  # whatever is wrong with its session: a new one next time
                 if not self._failing:
-                    words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-                    log.error("updating fails, and is tried again: %s", words, exc_info=not isinstance(error, sql.exc.DBAPIError))
+                    words = (
+                        str(error).strip().splitlines()[0]
+                        if str(error).strip()
+                        else type(error).__name__
+                    )
+                    log.error(
+                        "updating fails, and is tried again: %s",
+                        words,
+                        exc_info=not isinstance(error, sql.exc.DBAPIError),
+                    )
                 self._failing = True
                 time.sleep(POLL_SECONDS)
             else:
@@ -178,7 +197,9 @@ class Updater:
     def _turn(self) -> None:
         leads = self._seat.taken()
         if leads != self._leads:
-            log.info("this process updates θ" if leads else "this process does not update θ any more")
+            log.info(
+                "this process updates θ" if leads else "this process does not update θ any more"
+            )
             self._leads = leads
         with self._store.reading() as db:
             listed = store.list_models(db)
@@ -207,13 +228,19 @@ class Updater:
             self._turned.notify_all()
 
     def _advance(self, model: Model) -> None:
-        """Have the newest version; and if this process leads, apply what was accepted, in order, and keep each new version."""
+        """Have the newest version; and if this process leads, apply what was accepted, in order,
+        and keep each new version.
+        """
         with self._store.reading() as db:
             newest = store.newest_version(db, model.name)
         if model.name not in self._applied or newest != model.published.version:
             self._load(model)
         with self._store.reading() as db:
-            waiting = store.reports_after(db, model.name, self._applied[model.name], model.at_once) if self._leads else []
+            waiting = (
+                store.reports_after(db, model.name, self._applied[model.name], model.at_once)
+                if self._leads
+                else []
+            )
         if waiting:
             self._apply(model, waiting)
             self._wake.set()  # there may be more
@@ -246,8 +273,11 @@ class Updater:
         if made:
             try:
                 with self._seat.writing() as db:
-                    store.keep_versions(db, model.name, model.published.version, [kept for kept, _ in made])
-            except store.Overtaken:  # it was rolled back, or another took over: what the store has, counts
+                    store.keep_versions(
+                        db, model.name, model.published.version, [kept for kept, _ in made]
+                    )
+            # it was rolled back, or another took over: what the store has, counts
+            except store.Overtaken:
                 self._load(model)
                 return
         self._applied[model.name] = waiting[-1].seq
@@ -255,7 +285,11 @@ class Updater:
             self._publish(model, published)
 
     def _estimate(self, model: Model, report: store.Accepted) -> np.ndarray:
-        basis = None if model.state.basis is None else self.published(model.name, report.version).template.basis
+        basis = (
+            None
+            if model.state.basis is None
+            else self.published(model.name, report.version).template.basis
+        )
         return model.estimate(report.offer_id, report.payload, basis)
 
     def _publish(self, model: Model, made: Published) -> None:

@@ -1,7 +1,9 @@
-"""How learning goes, from what is public or private already; and a line in the log when something happened.
+"""How learning goes, from what is public or private already; and a line in the log when something
+happened.
 
-θ is public, so its score in a simulated world with the usual ψ costs nobody any ε. Where reports carry the noisy boolean
-"score ≥ Θ", the share of successes among the last of them is estimated as well. Nothing else is known here about any device.
+θ is public, so its score in a simulated world with the usual ψ costs nobody any ε. Where reports
+carry the noisy boolean "score ≥ Θ", the share of successes among the last of them is estimated as
+well. Nothing else is known here about any device.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class Point(NamedTuple):
     score: float | None
     """Of the averaged policy, greedy, in the usual world; None: only devices know the policy."""
     success: float | None
-    """The estimated share of successes among the last devices, by the noisy booleans; None: none are asked for."""
+    """The estimated share of successes among the last devices, by the noisy booleans; None: none
+    are asked for."""
     margin: float | None
     """Two standard deviations of it."""
 
@@ -55,7 +58,9 @@ async def watch(keeper: Keeper) -> None:
                         del points[1::2]
             if time.monotonic() > said + SAY_SECONDS:
                 now = Counter(dict(keeper.counts))
-                for line in lines(keeper, now - before, time.monotonic() - said) if now != before else ():
+                for line in (
+                    lines(keeper, now - before, time.monotonic() - said) if now != before else ()
+                ):
                     log.info(line)
                 before, said = now, time.monotonic()
         except Exception as error:
@@ -68,15 +73,22 @@ def look(keeper: Keeper, model: Model) -> Point:
     training, published, score_bit = model.training, model.published, model.score_bit
     received, _ = keeper.accepted(model.name)
     score = success = margin = None
-    if training is not None and isinstance(training.world, CompiledWorld):  # what plays on the host would take too long here
+    # what plays on the host would take too long here
+    if training is not None and isinstance(training.world, CompiledWorld):
         theta, psis = published.averaged[None], [training.world.default_psi]
         scores = greedy_scores(training, theta, psis, episodes=EPISODES, seed=0)
         score = float(scores[0, 0])
     if score_bit is not None:
         with keeper.database.reading() as db:
-            bits = [model.query.decode_code(payload)[1] for payload in store.last_payloads(db, model.name, WINDOW)]
+            bits = [
+                model.query.decode_code(payload)[1]
+                for payload in store.last_payloads(db, model.name, WINDOW)
+            ]
         if bits:
-            success = min(1.0, max(0.0, float(score_bit.success_rate(np.array(sum(map(bool, bits))), len(bits)))))
+            success = min(
+                1.0,
+                max(0.0, float(score_bit.success_rate(np.array(sum(map(bool, bits))), len(bits)))),
+            )
             margin = 2 * float(score_bit.deviation(len(bits)))
     return Point(received, published.version, score, success, margin)
 
@@ -89,9 +101,14 @@ def lines(keeper: Keeper, counts: Counter[tuple[str, str]], seconds: float) -> l
         points = keeper.points.get(name)
         known = points and points[-1].score is not None
         score = f", score {points[-1].score:.0f} in the usual world" if points and known else ""
-        said.append(f"{name}: version {model.published.version}, {received} reports ({buffered} in the buffer){score}")
+        said.append(
+            f"{name}: version {model.published.version}, {received} reports ({buffered} in the "
+            f"buffer){score}"
+        )
     accepted = counts["reports", "accepted"]
-    refused = {f"{what} {why}": n for (what, why), n in counts.items() if why not in NORMAL and n > 0}
+    refused = {
+        f"{what} {why}": n for (what, why), n in counts.items() if why not in NORMAL and n > 0
+    }
     words = f"{accepted} accepted in {seconds:.0f} s"
     if refused:
         words += "; refused: " + ", ".join(f"{n} {why}" for why, n in sorted(refused.items()))

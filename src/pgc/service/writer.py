@@ -1,4 +1,6 @@
-"""Group commit: what many requests want to write at one moment is one transaction, and each is told after it is on the disk."""
+"""Group commit: what many requests want to write at one moment is one transaction, and each is told
+after it is on the disk.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,19 @@ class Unwritten(Exception):
 
 
 class Writer:
-    """One thread that writes. `after` is called in it after each commit in which reports were accepted."""
+    """One thread that writes.
 
-    def __init__(self, store: Store, clock: Callable[[], float], after: Callable[[], None], *, most_waiting: int = 2000) -> None:
+    `after` is called in it after each commit in which reports were accepted.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float],
+        after: Callable[[], None],
+        *,
+        most_waiting: int = 2000,
+    ) -> None:
         self._store, self._clock, self._after = store, clock, after
         self._queue: queue.Queue[Waiting | None] = queue.Queue(most_waiting)
         self._failing = False
@@ -75,7 +87,8 @@ class Writer:
         try:
             with self._store.writing() as db:
                 verdicts = admit(db, [request for request, _ in work], int(self._clock()))
-        except Exception as error:  # nobody is told that it was written; who sends it again learns whether it was
+        # nobody is told that it was written; who sends it again learns whether it was
+        except Exception as error:
             if not self._failing:
                 log.error("the store cannot be written: %s", _line(error))
             self._failing = True

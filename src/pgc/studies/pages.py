@@ -1,4 +1,6 @@
-"""Folders with a report: settings read back from one; figures, numbers and a page that opens offline put into one."""
+"""Folders with a report: settings read back from one; figures, numbers and a page that opens
+offline put into one.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
     try:
         return kind(**yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError):
-        raise PgcError(f"{path} is not a folder that {command} made; name one to --resume") from None
+        raise PgcError(
+            f"{path} is not a folder that {command} made; name one to --resume"
+        ) from None
 
 
 def saved(figure: Figure, note: str) -> Files:
@@ -43,7 +47,11 @@ def saved(figure: Figure, note: str) -> Files:
 
 
 def write_report(
-    folder: Folder, template: Path, summary: dict[str, Any], figures: Mapping[str, Files], known: Mapping[str, Any]
+    folder: Folder,
+    template: Path,
+    summary: dict[str, Any],
+    figures: Mapping[str, Files],
+    known: Mapping[str, Any],
 ) -> None:
     """figures/, report.html with the figures in it, and summary.json."""
     for name, files in figures.items():
@@ -51,10 +59,15 @@ def write_report(
             folder.write(f"figures/{name}.{kind}", data)
     jinja2 = require("jinja2", "report")
     loader = jinja2.FileSystemLoader([template.parent, SHARED])
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined
+    )
     environment.filters |= FORMS
     environment.globals |= FORMS
-    images = {name: "data:image/png;base64," + base64.b64encode(files["png"]).decode() for name, files in figures.items()}
+    images = {
+        name: "data:image/png;base64," + base64.b64encode(files["png"]).decode()
+        for name, files in figures.items()
+    }
     page = environment.get_template(template.name).render(s=summary, images=images, **known)
     folder.write("report.html", page.encode())
     folder.write_json("summary.json", summary)

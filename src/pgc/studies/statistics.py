@@ -1,8 +1,9 @@
-"""Intervals and tests, for first success times that may be infinite. Resampling is seeded: same trials, same interval.
+"""Intervals and tests, for first success times that may be infinite. Resampling is seeded: same
+trials, same interval.
 
-Cells of one experiment share their seeds: trial i starts from the same θ_0 everywhere and draws the same noise words. So counts
-that are summed over cells are compared trial by trial (`paired`); tests of one cell against another that take the two for
-independent err on the safe side.
+Cells of one experiment share their seeds: trial i starts from the same θ_0 everywhere and draws the
+same noise words. So counts that are summed over cells are compared trial by trial (`paired`); tests
+of one cell against another that take the two for independent err on the safe side.
 """
 
 from __future__ import annotations
@@ -31,33 +32,54 @@ def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
     return float(low), float(1.0 if successes == trials else middle + half)
 
 
-def fisher(successes: int, trials: int, others: int, other_trials: int, alternative: str = "two-sided") -> float:
-    """Fisher's exact test that two proportions are equal; `greater`: against the first being larger."""
+def fisher(
+    successes: int, trials: int, others: int, other_trials: int, alternative: str = "two-sided"
+) -> float:
+    """Fisher's exact test that two proportions are equal; `greater`: against the first being
+    larger.
+    """
     table = [[successes, trials - successes], [others, other_trials - others]]
     return float(stats.fisher_exact(table, alternative=alternative).pvalue)
 
 
-def bootstrap(statistic: Callable[..., np.ndarray], *samples: np.ndarray, level: float = 0.95, seed: int = 0) -> Interval:
-    """Percentile bootstrap interval (Efron 1979). `statistic` works along the last axis of each sample and may give ∞."""
+def bootstrap(
+    statistic: Callable[..., np.ndarray], *samples: np.ndarray, level: float = 0.95, seed: int = 0
+) -> Interval:
+    """Percentile bootstrap interval (Efron 1979).
+
+    `statistic` works along the last axis of each sample and may give ∞.
+    """
     rng = np.random.default_rng(seed)
     drawn = (_resample(rng, sample, len(sample)) for sample in samples)
     return _quantiles(statistic(*drawn), level)
 
 
 def prediction(
-    statistic: Callable[..., np.ndarray], size: int, *samples: np.ndarray, level: float = 0.95, seed: int = 0
+    statistic: Callable[..., np.ndarray],
+    size: int,
+    *samples: np.ndarray,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> Interval:
-    """Where the statistic of `size` new trials would fall: the doubt about our trials and about theirs, both by resampling."""
+    """Where the statistic of `size` new trials would fall: the doubt about our trials and about
+    theirs, both by resampling.
+    """
     rng = np.random.default_rng(seed)
     drawn = []
     for sample in samples:
         population = _resample(rng, sample, len(sample))
-        drawn.append(np.take_along_axis(population, rng.integers(len(sample), size=(RESAMPLES, size)), axis=1))
+        drawn.append(
+            np.take_along_axis(
+                population, rng.integers(len(sample), size=(RESAMPLES, size)), axis=1
+            )
+        )
     return _quantiles(statistic(*drawn), level)
 
 
 def smaller(a: np.ndarray, b: np.ndarray) -> float:
-    """One-sided Mann-Whitney p that values of `a` tend to be smaller than those of `b`; infinite ones tie."""
+    """One-sided Mann-Whitney p that values of `a` tend to be smaller than those of `b`; infinite
+    ones tie.
+    """
     both = np.concatenate([a, b])
     ranks = stats.rankdata(both)
     if np.ptp(ranks) == 0:
@@ -66,7 +88,9 @@ def smaller(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def paired(a: np.ndarray, b: np.ndarray, seed: int = 0) -> float:
-    """One-sided p that `a` is larger than `b` on average, trial by trial: the signs of the differences are flipped at random."""
+    """One-sided p that `a` is larger than `b` on average, trial by trial: the signs of the
+    differences are flipped at random.
+    """
     differences = np.asarray(a, float) - np.asarray(b, float)
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(FLIPS, len(differences)))
     as_large = np.sum(signs @ differences >= differences.sum() - 1e-9)
@@ -74,7 +98,9 @@ def paired(a: np.ndarray, b: np.ndarray, seed: int = 0) -> float:
 
 
 def falling(groups: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Kendall's τ of values against the order of their groups, and the one-sided p that they fall."""
+    """Kendall's τ of values against the order of their groups, and the one-sided p that
+    they fall.
+    """
     values = stats.rankdata(np.concatenate(groups))
     order = np.repeat(np.arange(len(groups)), [len(g) for g in groups])
     if np.ptp(values) == 0:
@@ -102,7 +128,9 @@ def areas(fsts: np.ndarray, submissions: int) -> np.ndarray:
 
 
 def relative_auc(submissions: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """`metrics.relative_auc` along the last axis; undefined where the run without privacy never succeeds."""
+    """`metrics.relative_auc` along the last axis; undefined where the run without privacy never
+    succeeds.
+    """
     area = auc(submissions)
 
     def ratio(fsts: np.ndarray, nonprivate: np.ndarray) -> np.ndarray:
@@ -128,4 +156,6 @@ def _quantiles(values: np.ndarray, level: float) -> Interval:
         return float("nan"), float("nan")
     ordered = np.sort(values[~np.isnan(values)])
     edge = (1 - level) / 2
-    return float(ordered[int(edge * (len(ordered) - 1))]), float(ordered[int(np.ceil((1 - edge) * (len(ordered) - 1)))])
+    return float(ordered[int(edge * (len(ordered) - 1))]), float(
+        ordered[int(np.ceil((1 - edge) * (len(ordered) - 1)))]
+    )

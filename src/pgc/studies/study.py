@@ -1,4 +1,7 @@
-"""A study: a plan of many cells, run as one sweep, and a folder with a report. It can be stopped and resumed."""
+"""A study: a plan of many cells, run as one sweep, and a folder with a report.
+
+It can be stopped and resumed.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +31,22 @@ def run_study(
     backend: Backend,
     progress: Progress | None,
 ) -> Folder:
-    """Run every cell, or what a checkpoint leaves to do; then `write` the report of the outcomes, and privacy.json.
+    """Run every cell, or what a checkpoint leaves to do; then `write` the report of the outcomes,
+    and privacy.json.
 
-    `settings` is the dataclass that config.yaml holds. Whatever cannot be run is refused before the folder is made.
+    `settings` is the dataclass that config.yaml holds. Whatever cannot be run is refused before the
+    folder is made.
     """
-    statements = {cell.name: privacy_statement(cell.problem) for cell in cells if not cell.config.control}
+    statements = {
+        cell.name: privacy_statement(cell.problem) for cell in cells if not cell.config.control
+    }
     if new:
         folder.make(folder.path, "figures")
         folder.write("config.yaml", yaml.safe_dump(asdict(settings), sort_keys=False).encode())
     with folder.locked(), stop_signals() as stop_asked:
-        outcomes = sweep.run(cells, folder, progress=progress, stop_asked=stop_asked, backend=backend)
+        outcomes = sweep.run(
+            cells, folder, progress=progress, stop_asked=stop_asked, backend=backend
+        )
         if outcomes is None:
             raise Interrupted(f"stopped; continue with: {command} --resume {folder.path}")
         write(outcomes)

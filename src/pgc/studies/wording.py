@@ -9,12 +9,20 @@ from pgc.runs.progress import duration
 
 def count(value: float | None) -> str:
     """A first success time."""
-    return "–" if value is None or math.isnan(value) else "∞" if math.isinf(value) else f"{value:,.0f}"
+    return (
+        "–" if value is None or math.isnan(value) else "∞" if math.isinf(value) else f"{value:,.0f}"
+    )
 
 
 def share(value: float | None, digits: int = 2) -> str:
-    """A ratio."""
-    return "–" if value is None or math.isnan(value) else "∞" if math.isinf(value) else f"{value:.{digits}f}"
+    """Writes a ratio, or a dash where there is none."""
+    return (
+        "–"
+        if value is None or math.isnan(value)
+        else "∞"
+        if math.isinf(value)
+        else f"{value:.{digits}f}"
+    )
 
 
 def p_value(value: float) -> str:
@@ -23,7 +31,7 @@ def p_value(value: float) -> str:
 
 
 def epsilon(value: float) -> str:
-    """ε."""
+    """Writes an ε, or ∞."""
     return "∞" if math.isinf(value) else f"{value:g}"
 
 

@@ -1,10 +1,11 @@
 """Step 4: the update rule, and what of the aggregator's state is delivered next.
 
-All of this is post-processing of ε-LDP reports, so it costs no privacy: the buffer, the optimiser, averaging, the cap on the
-policy's outputs, the subspace of the next offers and the repeated use of a report.
+All of this is post-processing of ε-LDP reports, so it costs no privacy: the buffer, the optimiser,
+averaging, the cap on the policy's outputs, the subspace of the next offers and the repeated use of
+a report.
 
-A partial buffer at the end of a run is *not* applied: the paper updates only when |B| reports are there. Its reports are
-counted as received and as unused.
+A partial buffer at the end of a run is *not* applied: the paper updates only when |B| reports are
+there. Its reports are counted as received and as unused.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Aggregator:
     """The update rule. Pure: states in, states out; one trial, batched by `vmap`."""
 
     optimizer: optax.GradientTransformation
-    """Receives the mean of the buffer as the gradient, and is made for a step size of 1; the paper's is plain descent."""
+    """Receives the mean of the buffer as the gradient, and is made for a step size of 1; the
+    paper's is plain descent."""
     learning_rate: float | jax.Array
     """η: θ ← θ − η·mean (eq. update_param)."""
     buffer_size: int | jax.Array
@@ -57,11 +59,13 @@ class Aggregator:
     uses_per_report: int = 1
     """How many update steps are made from each full buffer before it is cleared."""
     max_staleness: int | None = None
-    """A report computed from a θ that is more than this many versions old is dropped. None keeps all (the paper)."""
+    """A report computed from a θ that is more than this many versions old is dropped. None keeps
+    all (the paper)."""
     average_from: int | jax.Array = 0
     """θ is averaged over the reports after this many; until then the average is θ itself."""
     trim: float = 0.0
-    """Share of the buffer that is left out at each end, coordinate by coordinate, before the mean; 0: nothing is (the paper)."""
+    """Share of the buffer that is left out at each end, coordinate by coordinate, before the mean;
+    0: nothing is (the paper)."""
     held: int = 0
     """|B| where reports are trimmed, since they must be kept one by one; else 0."""
     report_norm: float = math.inf
@@ -72,7 +76,7 @@ class Aggregator:
     """Keeps the policy from becoming certain; None: nothing does (the paper)."""
 
     def start(self, theta: jax.Array) -> AggregatorState:
-        """Version 0."""
+        """Returns the state of version 0."""
         zero = jnp.zeros((), jnp.int32)
         return AggregatorState(
             theta=theta,
@@ -91,16 +95,26 @@ class Aggregator:
         """Step 1: what the next agent is handed."""
         return Delivery(state.theta, state.basis)
 
-    def accept(self, state: AggregatorState, report: jax.Array, version: jax.Array) -> AggregatorState:
+    def accept(
+        self, state: AggregatorState, report: jax.Array, version: jax.Array
+    ) -> AggregatorState:
         """Step 4: take one decoded report g̃ that was computed from θ of `version`."""
         state = self.take(state, report, version)
         return self.average(jax.lax.cond(self.full(state), self.update, lambda same: same, state))
 
-    def take(self, state: AggregatorState, report: jax.Array, version: jax.Array) -> AggregatorState:
+    def take(
+        self, state: AggregatorState, report: jax.Array, version: jax.Array
+    ) -> AggregatorState:
         """Put a report into the buffer, or drop it if it is too stale."""
-        fresh = jnp.ones((), bool) if self.max_staleness is None else state.version - version <= self.max_staleness
+        fresh = (
+            jnp.ones((), bool)
+            if self.max_staleness is None
+            else state.version - version <= self.max_staleness
+        )
         if self.report_norm < math.inf:
-            report = report * jnp.minimum(1.0, self.report_norm / jnp.maximum(jnp.linalg.norm(report), 1e-30))
+            report = report * jnp.minimum(
+                1.0, self.report_norm / jnp.maximum(jnp.linalg.norm(report), 1e-30)
+            )
         if self.trims:
             place = jnp.arange(self.held) == state.buffer_count
             buffer = jnp.where((place & fresh)[:, None], report, state.buffer)
@@ -149,8 +163,11 @@ class Aggregator:
     def average(self, state: AggregatorState) -> AggregatorState:
         """Add the θ of now to the average, once for each report."""
         averaged = state.averaged + (state.received > self.average_from)
-        weight = 1.0 / jnp.maximum(averaged, 1)  # 1 until averaging starts: a run that stops early has its last θ
-        return state._replace(average=state.average + weight * (state.theta - state.average), averaged=averaged)
+        # 1 until averaging starts: a run that stops early has its last θ
+        weight = 1.0 / jnp.maximum(averaged, 1)
+        return state._replace(
+            average=state.average + weight * (state.theta - state.average), averaged=averaged
+        )
 
     @property
     def updates_are_dear(self) -> bool:

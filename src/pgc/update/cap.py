@@ -1,4 +1,6 @@
-"""Keep a policy from becoming certain under noise: its outputs at public states are scaled down to a largest size."""
+"""Keep a policy from becoming certain under noise: its outputs at public states are scaled down to
+a largest size.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,9 @@ class Scaled(Protocol):
 class OutputCap:
     """The root mean square of what matters of the outputs, over public states, is at most `most`.
 
-    A random walk in θ grows without end, and a policy that is certain explores nothing and has no gradient. Only its head is
-    scaled, so greedy actions do not change. A function of θ and public values: post-processing.
+    A random walk in θ grows without end, and a policy that is certain explores nothing and has no
+    gradient. Only its head is scaled, so greedy actions do not change. A function of θ and public
+    values: post-processing.
     """
 
     policy: Scaled
@@ -43,7 +46,12 @@ class OutputCap:
 
     def apply(self, theta: jax.Array) -> jax.Array:
         """θ (d,), its policy head scaled down if need be."""
-        states, contrasts = jnp.asarray(public_states(self.bounds)), jnp.asarray(self.policy.actions.contrasts)
+        states, contrasts = (
+            jnp.asarray(public_states(self.bounds)),
+            jnp.asarray(self.policy.actions.contrasts),
+        )
         outputs, _ = self.policy.apply(self.policy.unflatten(theta[:, None]), states)
         size = jnp.sqrt(jnp.mean((contrasts @ outputs) ** 2))
-        return self.policy.scale_outputs(theta, jnp.minimum(1.0, self.most / jnp.maximum(size, 1e-30)))
+        return self.policy.scale_outputs(
+            theta, jnp.minimum(1.0, self.most / jnp.maximum(size, 1e-30))
+        )

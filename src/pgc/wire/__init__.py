@@ -1,4 +1,6 @@
-"""What crosses between a device and an aggregator: `Offer` and `Report`, as bytes. docs/wire.md is the specification."""
+"""What crosses between a device and an aggregator: `Offer` and `Report`, as bytes. docs/wire.md is
+the specification.
+"""
 
 from pgc.wire.fields import Malformed
 from pgc.wire.offer import Offer

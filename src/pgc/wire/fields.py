@@ -33,13 +33,16 @@ class Reader:
         return numbers
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Refuses bytes that follow the last field."""
         if self._at != len(self._data):
             raise Malformed(f"{self._what}: {len(self._data) - self._at} bytes too many")
 
     def _next(self, n: int) -> bytes:
         if n > len(self._data) - self._at:
-            raise Malformed(f"{self._what}: ends after {len(self._data)} bytes, {self._at + n - len(self._data)} too early")
+            raise Malformed(
+                f"{self._what}: ends after {len(self._data)} bytes, "
+                f"{self._at + n - len(self._data)} too early"
+            )
         self._at += n
         return self._data[self._at - n : self._at]
 

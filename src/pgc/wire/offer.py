@@ -48,15 +48,29 @@ class Offer:
 
     def __post_init__(self) -> None:
         """The parts fit each other."""
-        check(0 <= self.offer_id < 2**64 and 0 <= self.policy_version < 2**32, "offer: a number is out of range")
+        check(
+            0 <= self.offer_id < 2**64 and 0 <= self.policy_version < 2**32,
+            "offer: a number is out of range",
+        )
         check(0 <= self.expires_at < 2**63, "offer: the time at which it expires is out of range")
         check(1 <= self.episodes < 2**16, "offer: between 1 and 65535 local episodes are possible")
-        check(0 <= self.alpha <= 1 and math.copysign(1, self.alpha) > 0, "offer: alpha is a probability")
-        check(self.theta.ndim == 1 and self.theta.dtype == np.float32, "offer: θ is a vector of float32")
-        check(self.basis is None or self.basis.dtype == np.float32, "offer: the basis is of float32")
+        check(
+            0 <= self.alpha <= 1 and math.copysign(1, self.alpha) > 0,
+            "offer: alpha is a probability",
+        )
+        check(
+            self.theta.ndim == 1 and self.theta.dtype == np.float32,
+            "offer: θ is a vector of float32",
+        )
+        check(
+            self.basis is None or self.basis.dtype == np.float32, "offer: the basis is of float32"
+        )
         asked = (len(self.theta), self.query.dim)
         shape = (asked[0], asked[0]) if self.basis is None else self.basis.shape
-        check(shape == asked, f"offer: θ of {asked[0]} numbers does not go with a report of {asked[1]}")
+        check(
+            shape == asked,
+            f"offer: θ of {asked[0]} numbers does not go with a report of {asked[1]}",
+        )
 
     @property
     def public_seed(self) -> bytes:
@@ -69,7 +83,7 @@ class Offer:
         return hashlib.sha256(self.encode()).digest()
 
     def encode(self) -> bytes:
-        """As bytes (docs/wire.md)."""
+        """Returns the offer as bytes (docs/wire.md)."""
         columns = 0 if self.basis is None else self.query.dim
         head = struct.pack(HEAD, OFFER_V1, self.offer_id, self.policy_version, self.expires_at)
         sizes = struct.pack("<HdII", self.episodes, self.alpha, len(self.theta), columns)
@@ -86,13 +100,25 @@ class Offer:
 
     @classmethod
     def decode(cls, data: bytes) -> Offer:
-        """An offer, or `Malformed`. Whatever the bytes are, nothing beyond a few times their size is allocated."""
-        check(len(data) <= LARGEST_OFFER, f"offer: {len(data)} bytes; at most {LARGEST_OFFER} are read")
+        """An offer, or `Malformed`.
+
+        Whatever the bytes are, nothing beyond a few times their size is allocated.
+        """
+        check(
+            len(data) <= LARGEST_OFFER,
+            f"offer: {len(data)} bytes; at most {LARGEST_OFFER} are read",
+        )
         reader = Reader(data, "offer")
         first, offer_id, policy_version, expires_at = reader.take("BQIQ")
-        check(first == OFFER_V1, f"offer: begins with {first:#04x}; version 1 begins with {OFFER_V1:#04x}")
+        check(
+            first == OFFER_V1,
+            f"offer: begins with {first:#04x}; version 1 begins with {OFFER_V1:#04x}",
+        )
         episodes, alpha, dim, columns = reader.take("HdII")
-        check(1 <= dim <= MOST_NUMBERS and columns <= dim, f"offer: θ of {dim} numbers and a basis of {columns}")
+        check(
+            1 <= dim <= MOST_NUMBERS and columns <= dim,
+            f"offer: θ of {dim} numbers and a basis of {columns}",
+        )
         query = Query.read(reader, columns or dim)
         theta = reader.floats(dim)
         basis = reader.floats(dim * columns).reshape(dim, columns) if columns else None

@@ -1,7 +1,9 @@
-"""What an offer asks for: a mechanism with every parameter, as 34 bytes; and the payload of a report.
+"""What an offer asks for: a mechanism with every parameter, as 34 bytes; and the payload of a
+report.
 
-A device builds the mechanism from these numbers alone, and the mechanism itself refuses those with which it could promise
-nothing. ε is a whole number of nano-ε, so that what is promised and what is charged are the same number.
+A device builds the mechanism from these numbers alone, and the mechanism itself refuses those with
+which it could promise nothing. ε is a whole number of nano-ε, so that what is promised and what is
+charged are the same number.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class Query:
     score_nano_epsilon: int = 0
     """Of the noisy boolean "score ≥ Θ"; 0: none is asked for."""
     dim: int
-    """How many numbers are randomised: those of the gradient, or of its coordinates in the offer's basis."""
+    """How many numbers are randomised: those of the gradient, or of its coordinates in the offer's
+    basis."""
     clip: float = 1.0
     """C; 1 for directions that are not lifted."""
     size: int = 0
@@ -69,17 +72,23 @@ class Query:
         check(self.kind in ON_THE_WIRE, f"offer: mechanism {self.kind} is unknown")
         check(0 < self.nano_epsilon <= LARGEST_NANO, "offer: an epsilon is out of range")
         check(0 <= self.score_nano_epsilon <= LARGEST_NANO, "offer: an epsilon is out of range")
-        check(1 <= self.dim <= MOST_NUMBERS, f"offer: a report of {self.dim} numbers; 1 to {MOST_NUMBERS} are possible")
+        check(
+            1 <= self.dim <= MOST_NUMBERS,
+            f"offer: a report of {self.dim} numbers; 1 to {MOST_NUMBERS} are possible",
+        )
         try:
             mechanism = self.mechanism
             mechanism.refuse_release()
         except PgcError as error:
             raise Malformed(f"offer: {error}") from None
-        check(mechanism.public_words <= MOST_PUBLIC_WORDS, "offer: the mechanism would take too much memory")
+        check(
+            mechanism.public_words <= MOST_PUBLIC_WORDS,
+            "offer: the mechanism would take too much memory",
+        )
 
     @property
     def name(self) -> str:
-        """The mechanism's."""
+        """The name of the mechanism that is asked for."""
         return ON_THE_WIRE[self.kind].name
 
     @property
@@ -96,7 +105,14 @@ class Query:
     def encode(self) -> bytes:
         """As bytes; `dim` is written elsewhere in the offer."""
         return struct.pack(
-            "<" + FORM, self.kind, self.flags, self.nano_epsilon, self.score_nano_epsilon, self.clip, self.size, self.nearest
+            "<" + FORM,
+            self.kind,
+            self.flags,
+            self.nano_epsilon,
+            self.score_nano_epsilon,
+            self.clip,
+            self.size,
+            self.nearest,
         )
 
     @classmethod
@@ -129,7 +145,10 @@ class Query:
 
     def decode_code(self, payload: bytes) -> tuple[Any, bool | None]:
         """The inverse: a code that the mechanism can make, and the noisy boolean; or a refusal."""
-        check(len(payload) == self.payload_size, f"report: {len(payload)} bytes of payload in place of {self.payload_size}")
+        check(
+            len(payload) == self.payload_size,
+            f"report: {len(payload)} bytes of payload in place of {self.payload_size}",
+        )
         bits, scored = self.mechanism.code_bits, self.score_nano_epsilon > 0
         number = int.from_bytes(payload, "little")
         check(number < 1 << (bits + scored), "report: bits that mean nothing are set")

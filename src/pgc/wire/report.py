@@ -1,4 +1,7 @@
-"""Step 3 as bytes: all that ever leaves a device. Its size is a function of the offer, and not of anything private."""
+"""Step 3 as bytes: all that ever leaves a device.
+
+Its size is a function of the offer, and not of anything private.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,13 @@ class Report:
     offer_id: int
     policy_version: int
     code: Any
-    """What the mechanism drew: `laplace`, a list of integers; `index`, a number; the others, an array of bits."""
+    """What the mechanism drew: `laplace`, a list of integers; `index`, a number; the others, an
+    array of bits."""
     score_bit: bool | None = None
     """The noisy boolean; None: none was asked for."""
 
     def encode(self, offer: Offer) -> bytes:
-        """As bytes (docs/wire.md)."""
+        """Returns the report as bytes (docs/wire.md)."""
         head = struct.pack("<" + HEAD, REPORT_V1, self.offer_id, self.policy_version)
         return head + offer.query.encode_code(self.code, self.score_bit)
 
@@ -38,13 +42,21 @@ class Report:
     def decode(cls, data: bytes, offer: Offer) -> Report:
         """A report that this offer's mechanism can make, or `Malformed`."""
         offer_id, policy_version, payload = split(data)
-        check(offer_id == offer.offer_id, f"report: answers offer {offer_id:016x}, not {offer.offer_id:016x}")
-        check(policy_version == offer.policy_version, f"report: of policy version {policy_version}, not {offer.policy_version}")
+        check(
+            offer_id == offer.offer_id,
+            f"report: answers offer {offer_id:016x}, not {offer.offer_id:016x}",
+        )
+        check(
+            policy_version == offer.policy_version,
+            f"report: of policy version {policy_version}, not {offer.policy_version}",
+        )
         code, score_bit = offer.query.decode_code(payload)
         return cls(offer_id=offer_id, policy_version=policy_version, code=code, score_bit=score_bit)
 
     def vector(self, offer: Offer) -> np.ndarray:
-        """g̃ ∈ R^d: the aggregator's estimate of the gradient, with the basis of the report's own offer."""
+        """g̃ ∈ R^d: the aggregator's estimate of the gradient, with the basis of the report's own
+        offer.
+        """
         return self.decoded(offer.query, self.code, offer.public_seed, offer.basis)
 
     @staticmethod
@@ -58,7 +70,10 @@ def split(data: bytes) -> tuple[int, int, bytes]:
     """Offer number, policy version and payload of anything that begins like a report."""
     reader = Reader(data[:HEAD_SIZE], "report")
     first, offer_id, policy_version = reader.take(HEAD)
-    check(first == REPORT_V1, f"report: begins with {first:#04x}; version 1 begins with {REPORT_V1:#04x}")
+    check(
+        first == REPORT_V1,
+        f"report: begins with {first:#04x}; version 1 begins with {REPORT_V1:#04x}",
+    )
     return offer_id, policy_version, data[HEAD_SIZE:]
 
 

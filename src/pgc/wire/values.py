@@ -24,7 +24,9 @@ class Played(NamedTuple):
 
 
 class Submission(NamedTuple):
-    """Step 3: what reaches the aggregator (`report`, `bit`), and what only a simulation's metrics may read."""
+    """Step 3: what reaches the aggregator (`report`, `bit`), and what only a simulation's metrics
+    may read.
+    """
 
     report: Array  # g̃ (d,), decoded with the basis of its own delivery
     bit: Array  # the noisy boolean

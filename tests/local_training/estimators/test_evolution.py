@@ -25,19 +25,34 @@ def test_running_sums_give_the_definition(x64, rng):
         for first in range(0, 12, chunk):
             here = slice(first, first + chunk)
             lived = jnp.asarray(np.arange(12)[here] < length)[:, None]
-            steps = (jnp.asarray(f.T[here])[..., None], jnp.asarray(r[here])[:, None], lived, jnp.asarray([first == 0]))
+            steps = (
+                jnp.asarray(f.T[here])[..., None],
+                jnp.asarray(r[here])[:, None],
+                lived,
+                jnp.asarray([first == 0]),
+            )
             traces = evolution.advance(traces, *steps, 0.9)
         one = evolution.finish(traces, jnp.asarray(xi[:, e : e + 1]))
         total = one if total is None else jax.tree.map(jnp.add, total, one)
         rewards.append(r), features.append(f)
     streamed = evolution.combine(total, len(lengths), OPTIONS)[:, 0]
 
-    all_returns = [np.asarray(returns(jnp.asarray(r), n, jnp.zeros(()), 0.9))[:n] for r, n in zip(rewards, lengths, strict=True)]
-    f, y = np.concatenate([f[:, :n] for f, n in zip(features, lengths, strict=True)], axis=1), np.concatenate(all_returns)
+    all_returns = [
+        np.asarray(returns(jnp.asarray(r), n, jnp.zeros(()), 0.9))[:n]
+        for r, n in zip(rewards, lengths, strict=True)
+    ]
+    f, y = (
+        np.concatenate([f[:, :n] for f, n in zip(features, lengths, strict=True)], axis=1),
+        np.concatenate(all_returns),
+    )
     beta = fitted(OPTIONS, jnp.asarray(f @ f.T), jnp.asarray(f @ y))
     starts = np.stack([f[:, 0] for f in features], axis=1)
     values = jnp.asarray([r[0] for r in all_returns])
-    np.testing.assert_allclose(streamed, evolution.coordinates(values, jnp.asarray(starts), beta, jnp.asarray(xi)), rtol=1e-9)
+    np.testing.assert_allclose(
+        streamed,
+        evolution.coordinates(values, jnp.asarray(starts), beta, jnp.asarray(xi)),
+        rtol=1e-9,
+    )
     advantage = np.asarray(values) - np.asarray(beta) @ starts
     expected = -np.linalg.solve(xi @ xi.T + dim * np.eye(dim), xi @ (advantage - advantage.mean()))
     np.testing.assert_allclose(streamed, expected, rtol=1e-9)

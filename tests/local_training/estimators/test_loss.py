@@ -54,23 +54,33 @@ def random_actions(rng, actions):
 
 def test_returns_worked_by_hand():
     out = returns(jnp.array([1.0, 2.0, 3.0, 99.0]), jnp.asarray(3), jnp.asarray(8.0), 0.5)
-    assert out[:3].tolist() == [1 + 0.5 * (2 + 0.5 * (3 + 0.5 * 8)), 2 + 0.5 * (3 + 0.5 * 8), 3 + 0.5 * 8]
+    assert out[:3].tolist() == [
+        1 + 0.5 * (2 + 0.5 * (3 + 0.5 * 8)),
+        2 + 0.5 * (3 + 0.5 * 8),
+        3 + 0.5 * 8,
+    ]
 
 
 def test_loss_worked_by_hand():
     """One hidden unit that passes s = 1 on; logits (0, ln 3), V = 2; two steps with reward 1, γ = 0.5, V(s_T) = 0."""
     net = ActorCritic(observation_dim=1, actions=Categorical(2), hidden=(1,))
     theta = jnp.array([1.0, 0.0, np.log(3.0), 2.0])
-    episode = Episode(jnp.ones((1, 3)), jnp.array([1, 0]), jnp.ones(2), jnp.asarray(2), jnp.asarray(True))
+    episode = Episode(
+        jnp.ones((1, 3)), jnp.array([1, 0]), jnp.ones(2), jnp.asarray(2), jnp.asarray(True)
+    )
     options = LossOptions(discount=0.5, value_weight=0.5, entropy_weight=0.1, bootstrap="zero")
     targets = episode_returns(theta, episode, net, options, 195.0)
     assert targets.tolist() == [1.5, 1.0]
     entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
     policy = -(np.log(0.75) * (1.5 - 2) + np.log(0.25) * (1.0 - 2)) - 0.1 * 2 * entropy
     value = (1.5 - 2) ** 2 + (1.0 - 2) ** 2
-    assert float(episode_loss(theta, episode, targets, net, options)) == pytest.approx(policy + 0.5 * value, rel=1e-6)
+    assert float(episode_loss(theta, episode, targets, net, options)) == pytest.approx(
+        policy + 0.5 * value, rel=1e-6
+    )
     mean = LossOptions(discount=0.5, entropy_weight=0.1, bootstrap="zero", reduction="mean")
-    assert float(episode_loss(theta, episode, targets, net, mean)) == pytest.approx((policy + 0.5 * value) / 2, rel=1e-6)
+    assert float(episode_loss(theta, episode, targets, net, mean)) == pytest.approx(
+        (policy + 0.5 * value) / 2, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +94,13 @@ def test_loss_worked_by_hand():
     ],
 )
 def test_reward_shapes(reward, length, terminated, expected):
-    episode = Episode(jnp.zeros((4, 13)), jnp.zeros(12, int), jnp.ones(12), jnp.asarray(length), jnp.asarray(terminated))
+    episode = Episode(
+        jnp.zeros((4, 13)),
+        jnp.zeros(12, int),
+        jnp.ones(12),
+        jnp.asarray(length),
+        jnp.asarray(terminated),
+    )
     options = LossOptions(reward=reward, discount=0.0, bootstrap="zero")
     out = episode_returns(jnp.zeros(112), episode, PAPER_NET, options, threshold=9.0)
     assert out[:length].tolist() == expected
@@ -103,14 +119,24 @@ def test_finite_differences(x64, rng):
     options = LossOptions(value_weight=0.7, entropy_weight=0.3)
     frozen = PAPER_NET.apply(PAPER_NET.unflatten(theta[:, None]), episode.observations[:, :-1])[1]
 
-    def surrogate(t):  # the loss whose ordinary derivative is the A3C gradient: advantages are numbers
-        logits, values = PAPER_NET.apply(PAPER_NET.unflatten(t[:, None]), episode.observations[:, :-1])
+    def surrogate(
+        t,
+    ):  # the loss whose ordinary derivative is the A3C gradient: advantages are numbers
+        logits, values = PAPER_NET.apply(
+            PAPER_NET.unflatten(t[:, None]), episode.observations[:, :-1]
+        )
         log_pi = jax.nn.log_softmax(logits, axis=0)
         chosen = jnp.take_along_axis(log_pi, episode.actions[None], axis=0)[0]
-        steps = -chosen * (targets - frozen) + 0.3 * jnp.sum(jnp.exp(log_pi) * log_pi, axis=0) + 0.7 * (targets - values) ** 2
+        steps = (
+            -chosen * (targets - frozen)
+            + 0.3 * jnp.sum(jnp.exp(log_pi) * log_pi, axis=0)
+            + 0.7 * (targets - values) ** 2
+        )
         return jnp.sum(steps[:7])
 
-    ours = jax.jit(jax.grad(episode_loss), static_argnums=(3, 4))(theta, episode, targets, PAPER_NET, options)
+    ours = jax.jit(jax.grad(episode_loss), static_argnums=(3, 4))(
+        theta, episode, targets, PAPER_NET, options
+    )
     steps = 1e-6 * np.eye(112)
     at = jax.jit(jax.vmap(surrogate))
     differences = (at(theta + steps) - at(theta - steps)) / 2e-6
@@ -141,7 +167,10 @@ def numpy_gradient(theta, episodes, options, threshold):
     if options.baseline == "local":
         half, rows = np.asarray([2.4, 3.0, 0.21, 3.0]), []
         for e in episodes:
-            x, t = np.asarray(e.observations)[:, : int(e.length)].T / half, np.arange(int(e.length)) / CAPACITY
+            x, t = (
+                np.asarray(e.observations)[:, : int(e.length)].T / half,
+                np.arange(int(e.length)) / CAPACITY,
+            )
             rows.append(np.column_stack([np.ones_like(t), t, t**2, x, x**2]))
         f, y = np.concatenate(rows), np.concatenate(targets)
         ridge = 1e-3 * np.mean(np.sum(f**2, axis=0)) * np.eye(11)
@@ -150,7 +179,11 @@ def numpy_gradient(theta, episodes, options, threshold):
     if options.standardize != "no":
         pooled = np.concatenate(targets)
         mean = 0.0 if options.baseline == "local" else pooled.mean()
-        scale = max(np.sqrt(np.mean((pooled - mean) ** 2)), 1e-6) if options.standardize == "scale" else 1.0
+        scale = (
+            max(np.sqrt(np.mean((pooled - mean) ** 2)), 1e-6)
+            if options.standardize == "scale"
+            else 1.0
+        )
         targets = [(x - mean) / scale for x in targets]
     total = np.zeros(112)
     for e, target in zip(episodes, targets, strict=True):
@@ -162,11 +195,18 @@ def numpy_gradient(theta, episodes, options, threshold):
             logits = p @ h
             pi = np.exp(logits - logits.max())
             pi /= pi.sum()
-            value, entropy = v @ h if options.baseline == "critic" else 0.0, -np.sum(pi * np.log(pi))
+            value, entropy = (
+                v @ h if options.baseline == "critic" else 0.0,
+                -np.sum(pi * np.log(pi)),
+            )
             d_logits = pi * (target[t] - value)
             d_logits[int(e.actions[t])] -= target[t] - value
             d_logits += options.entropy_weight * pi * (np.log(pi) + entropy)
-            d_value = -2 * options.value_weight * (target[t] - value) if options.baseline == "critic" else 0.0
+            d_value = (
+                -2 * options.value_weight * (target[t] - value)
+                if options.baseline == "critic"
+                else 0.0
+            )
             dp += np.outer(d_logits, h)
             dv += d_value * h
             dh = p.T @ d_logits + v * d_value
@@ -209,7 +249,11 @@ CHOICES = [
 ]
 
 
-@pytest.mark.parametrize("options", CHOICES, ids=lambda o: f"{o.reward}-{o.bootstrap}-{o.reduction}-{o.standardize}-{o.baseline}")
+@pytest.mark.parametrize(
+    "options",
+    CHOICES,
+    ids=lambda o: f"{o.reward}-{o.bootstrap}-{o.reduction}-{o.standardize}-{o.baseline}",
+)
 def test_agrees_with_a_second_derivation_on_random_episodes(options, x64, rng):
     theta = rng.normal(size=112) * 0.5
     episodes = [random_episode(rng, n, n != 12) for n in LENGTHS]
@@ -243,9 +287,21 @@ def streamed_gradient(theta, episodes, options, threshold, chunk, net=PAPER_NET)
             tapes, rewards, lived = [], [], []
             for t in range(first, first + chunk):
                 t_safe = min(t, CAPACITY - 1)
-                tapes.append(note(observations[:, t_safe], e.actions[..., t_safe, None], jnp.asarray([t_safe])))
+                tapes.append(
+                    note(
+                        observations[:, t_safe], e.actions[..., t_safe, None], jnp.asarray([t_safe])
+                    )
+                )
                 final = jnp.asarray(t == length - 1)
-                rewards.append(shaped_reward(options.reward, e.rewards[t_safe], final, e.terminated, score[t_safe] >= threshold))
+                rewards.append(
+                    shaped_reward(
+                        options.reward,
+                        e.rewards[t_safe],
+                        final,
+                        e.terminated,
+                        score[t_safe] >= threshold,
+                    )
+                )
                 lived.append(t < length)
             stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *tapes)
             rewards, lived = jnp.stack(rewards)[:, None], jnp.array(lived)[:, None]
@@ -257,7 +313,11 @@ def streamed_gradient(theta, episodes, options, threshold, chunk, net=PAPER_NET)
     return streaming.combine(total, len(episodes), options)[:, 0]
 
 
-@pytest.mark.parametrize("options", CHOICES, ids=lambda o: f"{o.reward}-{o.bootstrap}-{o.reduction}-{o.standardize}-{o.baseline}")
+@pytest.mark.parametrize(
+    "options",
+    CHOICES,
+    ids=lambda o: f"{o.reward}-{o.bootstrap}-{o.reduction}-{o.standardize}-{o.baseline}",
+)
 def test_streaming_gives_the_same_gradient_without_storing_an_episode(options, x64, rng):
     theta = jnp.asarray(rng.normal(size=112) * 0.5)
     episodes = [random_episode(rng, n, n != 12) for n in LENGTHS]
@@ -271,16 +331,25 @@ def test_streaming_handles_biases_and_depth(x64, rng):
     theta = jnp.asarray(rng.normal(size=net.dim) * 0.5)
     episodes, options = [random_episode(rng, 9, True, net)], LossOptions(standardize="scale")
     streamed = streamed_gradient(theta, episodes, options, 1.0, 4, net)
-    np.testing.assert_allclose(streamed, JIT_GRADIENT(theta, episodes, net, options, WORLD), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        streamed, JIT_GRADIENT(theta, episodes, net, options, WORLD), rtol=1e-8, atol=1e-9
+    )
 
 
 def test_a_gaussian_policy_streams_the_gradient_of_its_own_log_density(x64, rng):
-    net = ActorCritic(observation_dim=4, actions=Gaussian((-2.0, 0.0), (2.0, 1.0)), hidden=(5,), bounds=WORLD.observation_bounds)
+    net = ActorCritic(
+        observation_dim=4,
+        actions=Gaussian((-2.0, 0.0), (2.0, 1.0)),
+        hidden=(5,),
+        bounds=WORLD.observation_bounds,
+    )
     theta = jnp.asarray(rng.normal(size=net.dim) * 0.5)
     episodes = [random_episode(rng, n, False, net) for n in (9, 12)]
     options = LossOptions(baseline="local", standardize="scale")
     streamed = streamed_gradient(theta, episodes, options, 1.0, 4, net)
-    np.testing.assert_allclose(streamed, JIT_GRADIENT(theta, episodes, net, options, WORLD), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(
+        streamed, JIT_GRADIENT(theta, episodes, net, options, WORLD), rtol=1e-7, atol=1e-8
+    )
 
 
 def test_the_local_fit_is_ridge_regression_in_every_lane(x64, rng):
@@ -290,6 +359,8 @@ def test_the_local_fit_is_ridge_regression_in_every_lane(x64, rng):
     for lane in range(3):
         g = gram[..., lane]
         np.testing.assert_allclose(
-            ours[:, lane], np.linalg.solve(g + 1e-3 * np.trace(g) / 7 * np.eye(7), cross[:, lane]), rtol=1e-9
+            ours[:, lane],
+            np.linalg.solve(g + 1e-3 * np.trace(g) / 7 * np.eye(7), cross[:, lane]),
+            rtol=1e-9,
         )
     assert np.isfinite(baseline.fit(jnp.zeros((7, 7)), jnp.zeros(7))).all()

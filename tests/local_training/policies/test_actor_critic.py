@@ -46,7 +46,11 @@ def test_a_batch_of_networks_is_the_networks_one_by_one(rng):
 
 @pytest.mark.parametrize(
     ("hidden", "biases"),
-    [((6, 5), True), pytest.param((16,), False, marks=pytest.mark.more), pytest.param((), True, marks=pytest.mark.more)],
+    [
+        ((6, 5), True),
+        pytest.param((16,), False, marks=pytest.mark.more),
+        pytest.param((), True, marks=pytest.mark.more),
+    ],
 )
 def test_backward_is_the_derivative(hidden, biases, x64, rng):
     """Outer products of `backward`'s cotangents and `forward`'s inputs are what automatic differentiation gives."""
@@ -64,11 +68,15 @@ def test_backward_is_the_derivative(hidden, biases, x64, rng):
         logits, value = net.apply(net.unflatten(t), s)
         return logits @ to_logits + value * to_value
 
-    np.testing.assert_allclose(np.concatenate(ours), jax.grad(objective)(theta), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        np.concatenate(ours), jax.grad(objective)(theta), rtol=1e-10, atol=1e-12
+    )
 
 
 def test_initial_weights():
-    theta = np.concatenate([PAPER_NET.init(jax.random.key(i)) for i in range(200)]).reshape(200, 112)
+    theta = np.concatenate([PAPER_NET.init(jax.random.key(i)) for i in range(200)]).reshape(
+        200, 112
+    )
     for part, limit in (
         (theta[:, :64], (6 / 20) ** 0.5),
         (theta[:, 64:96], (6 / 18) ** 0.5),

@@ -33,7 +33,9 @@ class Walk(gymnasium.Env):
         assert action in (1, 2)
         if self.pause:
             time.sleep(self.pause)
-        self.v += (self.push if action == 2 else -self.push) / self.mass - self.drag * self.v + self.blown
+        self.v += (
+            (self.push if action == 2 else -self.push) / self.mass - self.drag * self.v + self.blown
+        )
         self.x += self.v
         return np.array([self.x, self.v], np.float32), 1.0, abs(self.x) > 1, False, {}
 
@@ -65,7 +67,9 @@ class Steered(gymnasium.Env):
     """Two continuous actions, of which the first must follow what is seen."""
 
     observation_space = spaces.Box(-1, 1, (1, 3), np.float64)
-    action_space = spaces.Box(np.array([[-2], [0]], np.float32), np.array([[2], [1]], np.float32), (2, 1))
+    action_space = spaces.Box(
+        np.array([[-2], [0]], np.float32), np.array([[2], [1]], np.float32), (2, 1)
+    )
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)

@@ -9,7 +9,12 @@ from pgc.local_training.worlds.cartpole import CartPole, CartPolePsi, CartPoleSt
 from pgc.spaces import Categorical
 
 FIELDS = dict(
-    gravity=(5, 15), cart_mass=(0.5, 2), pole_mass=(0.05, 0.5), length=(0.2, 1.5), force=(5, 20), time_step=(0.01, 0.05)
+    gravity=(5, 15),
+    cart_mass=(0.5, 2),
+    pole_mass=(0.05, 0.5),
+    length=(0.2, 1.5),
+    force=(5, 20),
+    time_step=(0.01, 0.05),
 )
 
 
@@ -67,12 +72,19 @@ def test_a_stale_derived_constant_would_be_noticed(x64, rng):
     env.masspole *= 1.5  # as a careless user would
     env.state = np.array(state)
     env.step(action)
-    ours = CartPole().step(jax.random.key(0), CartPoleState(*state), action, psi._replace(pole_mass=psi.pole_mass * 1.5))
+    ours = CartPole().step(
+        jax.random.key(0),
+        CartPoleState(*state),
+        action,
+        psi._replace(pole_mass=psi.pole_mass * 1.5),
+    )
     assert np.abs(np.array(ours.state) - np.array(env.state)).max() > 1e-6
 
 
 def test_starts_are_uniform_within_a_twentieth():
-    states = jax.vmap(CartPole().reset, (0, None))(jax.random.split(jax.random.key(0), 4000), CartPolePsi())
+    states = jax.vmap(CartPole().reset, (0, None))(
+        jax.random.split(jax.random.key(0), 4000), CartPolePsi()
+    )
     for coordinate in states:
         assert -0.05 <= coordinate.min() < -0.0495 and 0.0495 < coordinate.max() < 0.05
         assert abs(float(coordinate.std()) - 0.1 / 12**0.5) < 0.0005

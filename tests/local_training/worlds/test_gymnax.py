@@ -20,13 +20,18 @@ def test_cartpole_is_ours():
     """The same physics, at another ψ; and a time limit is no terminal state."""
     world, ours = make_world("gymnax:CartPole-v1"), CartPole()
     assert (world.actions, world.observation_dim, world.max_steps) == (Categorical(2), 4, 500)
-    assert world.score_threshold == math.inf and make_world("gymnax:CartPole-v1", threshold=3.0).score_threshold == 3.0
+    assert (
+        world.score_threshold == math.inf
+        and make_world("gymnax:CartPole-v1", threshold=3.0).score_threshold == 3.0
+    )
     psi = world.default_psi._replace(gravity=12.0)
     state = world.reset(jax.random.key(0), psi)
     mine = CartPoleState(*map(jnp.float32, world.observe(state)))
     for action in (0, 1, 1, 0, 1):
         state, reward, terminated = world.step(jax.random.key(0), state, jnp.asarray(action), psi)
-        mine = ours.step(None, mine, jnp.asarray(action), ours.default_psi._replace(gravity=12.0)).state
+        mine = ours.step(
+            None, mine, jnp.asarray(action), ours.default_psi._replace(gravity=12.0)
+        ).state
         np.testing.assert_allclose(world.observe(state), jnp.stack(mine), rtol=2e-4, atol=1e-5)
         assert reward == 1 and not terminated
 

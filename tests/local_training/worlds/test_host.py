@@ -28,17 +28,31 @@ def agents(world, **settings):
 def played(world, n=1, **settings):
     them = agents(world, **settings)
     theta = np.asarray(them.training.policy.init(__import__("jax").random.key(0), "flat"), float)
-    return them.play([Order(theta, them.world.default_psi, seed, None, 0.0, True) for seed in range(n)])
+    return them.play(
+        [Order(theta, them.world.default_psi, seed, None, 0.0, True) for seed in range(n)]
+    )
 
 
 def test_what_is_public_of_an_environment_is_what_gymnasium_says():
     world = make_world(CARTPOLE)
-    assert (world.max_steps, world.score_threshold, world.actions, world.observation_dim) == (500, 475.0, Categorical(2), 4)
+    assert (world.max_steps, world.score_threshold, world.actions, world.observation_dim) == (
+        500,
+        475.0,
+        Categorical(2),
+        4,
+    )
     assert {"gravity", "masspole", "length"} <= set(world.default_psi._fields)
     assert world.default_psi.gravity == 9.8
     own = make_world(HERE + "Walk")
     assert own.max_steps == 1000 and own.score_threshold == math.inf and own.observation_dim == 2
-    assert own.default_psi._asdict() == {"push": 0.1, "pause": 0.0, "mass": 2.0, "drag": 0.05, "blown": 0.0, "WIND": 0.0}
+    assert own.default_psi._asdict() == {
+        "push": 0.1,
+        "pause": 0.0,
+        "mass": 2.0,
+        "drag": 0.05,
+        "blown": 0.0,
+        "WIND": 0.0,
+    }
     assert make_world(HERE + "Walk", max_steps=7, threshold=3.0).max_steps == 7
 
 
@@ -51,7 +65,10 @@ def test_constants_that_depend_on_psi_are_rebuilt():
     env = world.make(world.default_psi._replace(masspole=0.5, length=1.0))
     assert (env.masspole, env.length, env.total_mass, env.polemass_length) == (0.5, 1.0, 1.5, 0.5)
     usual = world.make(world.default_psi)
-    assert type(env) is type(usual) and (usual.total_mass, usual.polemass_length) == (1.1, 0.05)  # nobody else is touched
+    assert type(env) is type(usual) and (usual.total_mass, usual.polemass_length) == (
+        1.1,
+        0.05,
+    )  # nobody else is touched
 
 
 def test_the_physics_of_psi_is_that_of_the_compiled_world():
@@ -61,7 +78,9 @@ def test_the_physics_of_psi_is_that_of_the_compiled_world():
     from pgc.local_training.worlds.cartpole import CartPole, CartPolePsi, CartPoleState
 
     world = make_world(CARTPOLE)
-    env = world.make(world.default_psi._replace(masspole=0.5, length=0.7, gravity=12.0, force_mag=7.0))
+    env = world.make(
+        world.default_psi._replace(masspole=0.5, length=0.7, gravity=12.0, force_mag=7.0)
+    )
     env.reset(seed=0)
     start = (0.1, -0.2, 0.05, 0.3)
     env.state = np.array(start)
@@ -85,7 +104,10 @@ def test_psi_by_argument_by_attribute_and_by_class_attribute():
     forgets = make_world(HERE + "Forgets")
     with pytest.raises(PgcError, match="does not keep mass = 5"):
         forgets.make(forgets.default_psi._replace(mass=5))
-    assert "best" not in (odd := make_world(HERE + "Odd")).default_psi._fields and "made" not in odd.default_psi._fields
+    assert (
+        "best" not in (odd := make_world(HERE + "Odd")).default_psi._fields
+        and "made" not in odd.default_psi._fields
+    )
     with pytest.raises(PgcError, match="FIELD one of WIND, push"):
         Population.parse(world, ("weight=1,2",))
 
@@ -108,12 +130,20 @@ def test_the_public_box_is_given_or_probed_and_knows_nothing_of_psi():
     env = gymnasium.make("CartPole-v1")
     assert all(
         low >= a and high <= b
-        for (low, high), a, b in zip(box, env.observation_space.low, env.observation_space.high, strict=True)
+        for (low, high), a, b in zip(
+            box, env.observation_space.low, env.observation_space.high, strict=True
+        )
     )
-    assert all(math.isfinite(end) for pair in box for end in pair)  # though two of Gymnasium's are not
-    config = build(configure(world=CARTPOLE, bounds=("1=-3:3",), population=("gravity=1:100",))).config
+    assert all(
+        math.isfinite(end) for pair in box for end in pair
+    )  # though two of Gymnasium's are not
+    config = build(
+        configure(world=CARTPOLE, bounds=("1=-3:3",), population=("gravity=1:100",))
+    ).config
     assert config.bounds[1] == "1=-3.0:3.0" and len(config.bounds) == 4
-    again = make_world(CARTPOLE, bounds=config.bounds)  # what the run's config.yaml says needs no probe
+    again = make_world(
+        CARTPOLE, bounds=config.bounds
+    )  # what the run's config.yaml says needs no probe
     assert again.observation_bounds[0] == box[0] and again.observation_bounds[1] == (-3.0, 3.0)
     for wrong in ("4=0:1", "0=1:1", "0:1", "x=0:1", "0=0:inf"):
         with pytest.raises(PgcError, match="write INDEX=low:high, low < high, INDEX from 0 to 3"):
@@ -127,7 +157,9 @@ def test_the_public_box_is_given_or_probed_and_knows_nothing_of_psi():
 
 
 def test_a_time_limit_is_no_terminal_state():
-    cut, fallen, own = (played(HERE + kind, 1, max_steps=30)[0] for kind in ("Endless", "Walk", "Cut"))
+    cut, fallen, own = (
+        played(HERE + kind, 1, max_steps=30)[0] for kind in ("Endless", "Walk", "Cut")
+    )
     assert len(cut.rewards) == 30 and not cut.terminated
     assert len(fallen.rewards) < 30 and fallen.terminated
     assert len(own.rewards) == 5 and not own.terminated
@@ -137,7 +169,13 @@ def test_only_a_time_out_is_bootstrapped():
     """The same rewards, once cut and once ended, with a critic: targets differ by γ^(T−t)·V(s_T)."""
     from pgc.local_training.numpy_player import gradient
 
-    them = agents(HERE + "Endless", baseline="critic", estimator="policy-gradient", standardize="no", max_steps=6)
+    them = agents(
+        HERE + "Endless",
+        baseline="critic",
+        estimator="policy-gradient",
+        standardize="no",
+        max_steps=6,
+    )
     theta = np.asarray(them.training.policy.init(__import__("jax").random.key(3), "glorot"), float)
     [episode] = them.play([Order(theta, them.world.default_psi, 0, None, 0.0, True)])
     cut, ended, lost = (
@@ -186,7 +224,10 @@ def test_an_unknown_id_is_refused():
 
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [("Raises", "raised RuntimeError: the motor is hot in"), ("NotANumber", "an observation that is not finite")],
+    [
+        ("Raises", "raised RuntimeError: the motor is hot in"),
+        ("NotANumber", "an observation that is not finite"),
+    ],
 )
 def test_an_environment_that_fails_says_so_in_one_line(kind, says):
     box = ("0=-1:1", "1=-1:1")  # so that no probe finds it first

@@ -5,7 +5,10 @@ import pytest
 import pgc
 from pgc.local_training.worlds.registry import make_world
 
-pytestmark = [pytest.mark.extra, pytest.mark.filterwarnings("ignore")]  # Box2D warns while it is imported, and dies of an error
+pytestmark = [
+    pytest.mark.extra,
+    pytest.mark.filterwarnings("ignore"),
+]  # Box2D warns while it is imported, and dies of an error
 
 
 def test_psi_by_the_constructor():
@@ -16,7 +19,9 @@ def test_psi_by_the_constructor():
 
 def test_it_is_learnt_under_privacy(tmp_path):
     """ε = 2, few reports: better than pure noise by far. (docs/scale.md has the whole run.)"""
-    settings = dict(world="gymnasium:LunarLander-v3", epsilon=2.0, submissions=400, eval_episodes=30)
+    settings = dict(
+        world="gymnasium:LunarLander-v3", epsilon=2.0, submissions=400, eval_episodes=30
+    )
     settings["population"] = ("gravity=-11,-10,-9",)
     learnt = pgc.train(out=tmp_path / "learnt", **settings).summary
     control = pgc.train(out=tmp_path / "control", control=True, **settings).summary

@@ -14,8 +14,18 @@ from pgc.spaces import Gaussian
 
 # Our field of ψ, Gymnasium's attribute, and another value.
 PAIRS = {
-    Acrobot: ("Acrobot-v1", [("mass_1", "LINK_MASS_1", 1.3), ("length_1", "LINK_LENGTH_1", 0.8), ("inertia", "LINK_MOI", 1.2)]),
-    MountainCar: ("MountainCar-v0", [("force", "force", 0.0015), ("gravity", "gravity", 0.002), ("goal", "goal_position", 0.3)]),
+    Acrobot: (
+        "Acrobot-v1",
+        [
+            ("mass_1", "LINK_MASS_1", 1.3),
+            ("length_1", "LINK_LENGTH_1", 0.8),
+            ("inertia", "LINK_MOI", 1.2),
+        ],
+    ),
+    MountainCar: (
+        "MountainCar-v0",
+        [("force", "force", 0.0015), ("gravity", "gravity", 0.002), ("goal", "goal_position", 0.3)],
+    ),
     Pendulum: ("Pendulum-v1", [("gravity", "g", 8.0), ("mass", "m", 1.2), ("length", "l", 0.9)]),
 }
 
@@ -34,7 +44,9 @@ def test_every_step_is_gymnasiums(kind, name, changes, x64, rng):
         psi = psi._replace(**{field: value})
         setattr(theirs, attribute, value)
         if field == "length_1":
-            theirs.LINK_COM_POS_1 = value / 2  # there it is an attribute of its own, and would be stale
+            theirs.LINK_COM_POS_1 = (
+                value / 2
+            )  # there it is an attribute of its own, and would be stale
     step, ended = jax.jit(world.step), 0
     for episode in range(4):
         theirs.reset(seed=episode)
@@ -69,14 +81,22 @@ def test_the_public_facts_hold(kind, rng):
     action = world.actions.greedy(jnp.zeros(world.actions.outputs))
     for _ in range(30):
         seen = np.asarray(jax.vmap(world.observe)(states))
-        assert seen.shape == (200, world.observation_dim) and (seen >= low - 1e-5).all() and (seen <= high + 1e-5).all()
-        states = jax.vmap(lambda s, k: world.step(k, s, action, world.default_psi).state)(states, keys)
+        assert (
+            seen.shape == (200, world.observation_dim)
+            and (seen >= low - 1e-5).all()
+            and (seen <= high + 1e-5).all()
+        )
+        states = jax.vmap(lambda s, k: world.step(k, s, action, world.default_psi).state)(
+            states, keys
+        )
     lines = world.sketch(jax.tree.map(lambda leaf: leaf[0], states))
     assert all(len(xs) == len(ys) for xs, ys in lines)
 
 
 def test_acrobot_ends_when_its_tip_is_up_and_then_costs_nothing():
     world = Acrobot()
-    up = world.reset(jax.random.key(0), world.default_psi)._replace(angle_1=jnp.asarray(3.1), angle_2=jnp.asarray(0.0))
+    up = world.reset(jax.random.key(0), world.default_psi)._replace(
+        angle_1=jnp.asarray(3.1), angle_2=jnp.asarray(0.0)
+    )
     moved = world.step(jax.random.key(0), up, jnp.asarray(1), world.default_psi)
     assert bool(moved.terminated) and float(moved.reward) == 0

@@ -29,7 +29,9 @@ def test_ranges_and_lists_combine():
     assert abs(np.corrcoef(draws.length, draws.gravity)[0, 1]) < 0.07
     assert len(population.grid()) == 6
     psi = WORLD.default_psi
-    assert population.contains(psi._replace(length=0.3, gravity=5)) and not population.contains(psi._replace(length=0.3))
+    assert population.contains(psi._replace(length=0.3, gravity=5)) and not population.contains(
+        psi._replace(length=0.3)
+    )
     assert not population.contains(psi._replace(length=0.8, gravity=5))
 
 

@@ -50,13 +50,25 @@ class ChosenAfter(ProjectedRandomSign):
     def prepare(self, gradient, public):
         xp = gradient.__array_namespace__()
         both = [
-            super(ChosenAfter, self).prepare(gradient, half) for half in (public[: len(public) // 2], public[len(public) // 2 :])
+            super(ChosenAfter, self).prepare(gradient, half)
+            for half in (public[: len(public) // 2], public[len(public) // 2 :])
         ]
         middle = xp.asarray(WORD // 2, dtype=xp.uint32)
-        far = [xp.sum(xp.abs(xp.astype(b, xp.float32) - xp.astype(middle, xp.float32))) for b in both]
+        far = [
+            xp.sum(xp.abs(xp.astype(b, xp.float32) - xp.astype(middle, xp.float32))) for b in both
+        ]
         second = far[1] > far[0]
         chosen = xp.where(second, both[1], both[0])
-        return xp.concat([chosen, xp.where(second, xp.asarray([WORD - 1], dtype=xp.uint32), xp.asarray([0], dtype=xp.uint32))])
+        return xp.concat(
+            [
+                chosen,
+                xp.where(
+                    second,
+                    xp.asarray([WORD - 1], dtype=xp.uint32),
+                    xp.asarray([0], dtype=xp.uint32),
+                ),
+            ]
+        )
 
     @property
     def secret_words(self):
@@ -168,7 +180,9 @@ class LargeInTheClear(Duchi):
     def prepare(self, gradient, public):
         xp = gradient.__array_namespace__()
         largest = xp.max(xp.abs(gradient))
-        clear = xp.where(gradient[:1] > 0, xp.asarray(WORD - 1, dtype=xp.uint32), xp.asarray(0, dtype=xp.uint32))
+        clear = xp.where(
+            gradient[:1] > 0, xp.asarray(WORD - 1, dtype=xp.uint32), xp.asarray(0, dtype=xp.uint32)
+        )
         return xp.where((largest > 100) & (largest < 1e6), clear, super().prepare(gradient, public))
 
 

@@ -77,7 +77,9 @@ def test_a_retry_that_is_randomised_again_is_caught(tmp_path, bits_of_a_seed):
     assert 0.4 < bound(Ledger) < 1.0 < bound(Forgetful)
 
 
-@pytest.mark.parametrize("name", ["laplace-coordinatewise", *more("laplace-coordinatewise-wide", "laplace-l2")])
+@pytest.mark.parametrize(
+    "name", ["laplace-coordinatewise", *more("laplace-coordinatewise-wide", "laplace-l2")]
+)
 def test_a_reading_that_is_not_honest_fails_its_printed_epsilon(name, bits_of_a_seed):
     [row] = audit(name, 1.0, dim=4, seed=0)
     assert row.verdict == "FAIL" and row.lower_bound > 1.1, row
@@ -85,12 +87,22 @@ def test_a_reading_that_is_not_honest_fails_its_printed_epsilon(name, bits_of_a_
 
 def test_floating_point_is_found_in_the_last_bits(bits_of_a_seed):
     """What the support test is for: a claim that holds in real arithmetic is broken by the numbers that are sent."""
-    row = audit_mechanism(mutants.FloatsAsIntegers(dim=4, epsilon=0.5, clip=1.0), "simulated", seed=0)
+    row = audit_mechanism(
+        mutants.FloatsAsIntegers(dim=4, epsilon=0.5, clip=1.0), "simulated", seed=0
+    )
     assert row.verdict == "pass"  # nothing simulated leaves
     it = judge_floats()
     assert it.verdict == "FAIL" and it.found_by == "search", it
 
 
 def judge_floats():
-    made = subject(mutants.FloatsAsIntegers(dim=4, epsilon=0.5, clip=1.0), "simulated", np.random.default_rng(0))
-    return judge(Subject("floats", "release", made.epsilon, made.source, made.event, made.candidates), claim=None, error=0.01)
+    made = subject(
+        mutants.FloatsAsIntegers(dim=4, epsilon=0.5, clip=1.0),
+        "simulated",
+        np.random.default_rng(0),
+    )
+    return judge(
+        Subject("floats", "release", made.epsilon, made.source, made.event, made.candidates),
+        claim=None,
+        error=0.01,
+    )

@@ -27,7 +27,9 @@ def test_discrete_laplace(scale):
     n = 15_000
     drawn = np.array([exact.discrete_laplace(scale) for _ in range(n)])
     assert agrees(_fits(drawn, float(scale)))
-    assert differs(_fits(drawn, 1.2 * float(scale)))  # a scale that is off by a fifth would be noticed
+    assert differs(
+        _fits(drawn, 1.2 * float(scale))
+    )  # a scale that is off by a fifth would be noticed
 
 
 def _fits(drawn, scale):

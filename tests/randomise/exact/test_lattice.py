@@ -35,14 +35,18 @@ def test_the_bound_does_not_hang_on_the_clip(monkeypatch):
 def test_a_small_gradient_is_kept_and_a_large_one_keeps_its_direction(rng):
     g = rng.normal(size=8)
     small = 0.1 * g / np.abs(g).sum()
-    np.testing.assert_allclose(decode_laplace(on_lattice(small, 1.0, UNITS), 1.0, 1.0), small, atol=0.5 / UNITS)
+    np.testing.assert_allclose(
+        decode_laplace(on_lattice(small, 1.0, UNITS), 1.0, 1.0), small, atol=0.5 / UNITS
+    )
     large = decode_laplace(on_lattice(1e6 * g, 1.0, UNITS), 1.0, 1.0)
     np.testing.assert_allclose(large, g / np.abs(g).sum() / 2, atol=0.5 / UNITS)
 
 
 def test_released_and_simulated_noise_are_alike(rng):
     g, n = np.array([0.2, -0.1, 0.05, 0.0]), 5000
-    released = np.array([decode_laplace(release_laplace(g, 1.0, 2.0), 1.0, 2.0) for _ in range(n)]) - g
+    released = (
+        np.array([decode_laplace(release_laplace(g, 1.0, 2.0), 1.0, 2.0) for _ in range(n)]) - g
+    )
     mechanism = make_mechanism("laplace", dim=4, epsilon=2.0, clip=1.0)
     words = rng.integers(0, 2**32, (n, 4), np.uint32)
     simulated = np.array([mechanism.randomize(g, np.zeros(0, np.uint32), w) for w in words]) - g
@@ -74,7 +78,10 @@ def test_the_floating_point_attack_tells_gradients_apart_and_finds_nothing_on_th
     told = 0
     for _ in range(200):
         report = [naive(g, scale, rng) for g in one]
-        mine, theirs = (all(could_be(y, g, scale) for y, g in zip(report, gradient, strict=True)) for gradient in (one, other))
+        mine, theirs = (
+            all(could_be(y, g, scale) for y, g in zip(report, gradient, strict=True))
+            for gradient in (one, other)
+        )
         told += mine and not theirs
     assert told > 180
     # The same attack on what is released. ε = 1 lets an adversary be right in 73 % of all cases, and no attack in more.
@@ -83,9 +90,16 @@ def test_the_floating_point_attack_tells_gradients_apart_and_finds_nothing_on_th
         numbers = release_laplace(one, 1.0, 1.0)
         assert all(type(y) is int for y in numbers)
         report = decode_laplace(numbers, 1.0, 1.0)
-        mine, theirs = (all(could_be(y, g, scale) for y, g in zip(report, gradient, strict=True)) for gradient in (one, other))
+        mine, theirs = (
+            all(could_be(y, g, scale) for y, g in zip(report, gradient, strict=True))
+            for gradient in (one, other)
+        )
         right, wrong = right + (mine and not theirs), wrong + (theirs and not mine)
-    assert agrees(stats.binomtest(right, max(1, right + wrong), math.e / (1 + math.e), "greater").pvalue)
+    assert agrees(
+        stats.binomtest(right, max(1, right + wrong), math.e / (1 + math.e), "greater").pvalue
+    )
     # And its last bits say nothing.
-    odd = [sum(y % 2 for _ in range(250) for y in release_laplace(g, 1.0, 1.0)) for g in (one, other)]
+    odd = [
+        sum(y % 2 for _ in range(250) for y in release_laplace(g, 1.0, 1.0)) for g in (one, other)
+    ]
     assert agrees(stats.fisher_exact([[odd[0], 1000 - odd[0]], [odd[1], 1000 - odd[1]]]).pvalue)

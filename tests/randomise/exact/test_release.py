@@ -30,7 +30,12 @@ def numbered(code):
 
 def alike(released, simulated):
     """The p value of their being drawn from one distribution."""
-    table = np.array([[np.sum(codes == v) for v in np.union1d(released, simulated)] for codes in (released, simulated)])
+    table = np.array(
+        [
+            [np.sum(codes == v) for v in np.union1d(released, simulated)]
+            for codes in (released, simulated)
+        ]
+    )
     return stats.chi2_contingency(table).pvalue
 
 
@@ -39,7 +44,13 @@ def test_released_and_simulated_codes_are_alike(name, rng):
     seed, n = b"one public seed", 10_000 if "lifted" in name else 32_000
 
     def made(epsilon):
-        return make_mechanism(name.partition(",")[0], dim=4, epsilon=epsilon, clip=0.1, **{"lift": False, **EXACT[name]})
+        return make_mechanism(
+            name.partition(",")[0],
+            dim=4,
+            epsilon=epsilon,
+            clip=0.1,
+            **{"lift": False, **EXACT[name]},
+        )
 
     def simulated(mechanism, gradient):
         words = rng.integers(0, 2**32, (n, mechanism.secret_words), np.uint32)
@@ -69,9 +80,17 @@ def test_any_array_like_of_the_right_size_and_nothing_else():
 
 
 def test_public_words_are_the_same_everywhere_and_secret_ones_never():
-    assert public_words(b"pgc", 3).tolist() == [int.from_bytes(VECTOR[i : i + 4], "little") for i in (0, 4, 8)]
-    assert not np.array_equal(secret_words(8), secret_words(8)) and secret_words(5).dtype == np.uint32
-    assert set(inspect.signature(release).parameters) == {"mechanism", "gradient", "seed"}  # no key, no generator
+    assert public_words(b"pgc", 3).tolist() == [
+        int.from_bytes(VECTOR[i : i + 4], "little") for i in (0, 4, 8)
+    ]
+    assert (
+        not np.array_equal(secret_words(8), secret_words(8)) and secret_words(5).dtype == np.uint32
+    )
+    assert set(inspect.signature(release).parameters) == {
+        "mechanism",
+        "gradient",
+        "seed",
+    }  # no key, no generator
 
 
 def test_a_fork_does_not_repeat_bits():
@@ -92,7 +111,12 @@ VECTOR = bytes.fromhex("cf5e2131af628f1390ce2493")
 
 ONE = 1 / (1 + 15 * math.e)
 """Of sixteen vectors, whichever are near, each has at least this share at ε = 1."""
-SUPPORT = {"laplace": (8, 0.1), "index": (16, ONE), "index, lifted": (16, ONE), "duchi": (2, 1 / (1 + math.e))}
+SUPPORT = {
+    "laplace": (8, 0.1),
+    "index": (16, ONE),
+    "index, lifted": (16, ONE),
+    "duchi": (2, 1 / (1 + math.e)),
+}
 
 
 @pytest.mark.parametrize("name", [*EXACT, "laplace"])
@@ -104,7 +128,9 @@ def test_the_support_of_a_release_does_not_depend_on_the_gradient(name):
     options = {"lift": False, **EXACT.get(name, {})}
     mechanism = make_mechanism(name.partition(",")[0], dim=4, epsilon=1.0, clip=1.0, **options)
     seen, n = [], 1200
-    values, least = SUPPORT.get(name, (4, (1 / (1 + math.exp(0.5))) ** 2))  # how many there are, and the least likely one's share
+    values, least = SUPPORT.get(
+        name, (4, (1 / (1 + math.exp(0.5))) ** 2)
+    )  # how many there are, and the least likely one's share
     for gradient in (G, -G, 0 * G, np.full(4, np.nan), 1e300 * G, 1e-300 * G):
         codes = [release(mechanism, gradient, b"one public seed") for _ in range(n)]
         if name == "laplace":

@@ -11,21 +11,35 @@ from pgc.errors import PgcError
 from pgc.randomise.mechanisms.privunit import PrivUnit
 from pgc.randomise.mechanisms.prs import ProjectedRandomSign
 from pgc.randomise.mechanisms.prs_sign import best_reduced_dim
-from pgc.randomise.mechanisms.registry import MECHANISMS, best, find_mechanism, fitted, make_mechanism, register
+from pgc.randomise.mechanisms.registry import (
+    MECHANISMS,
+    best,
+    find_mechanism,
+    fitted,
+    make_mechanism,
+    register,
+)
 from tests.conftest import more
 
 HONEST = [
-    name for name in MECHANISMS if name not in ("none", "laplace-coordinatewise", "laplace-coordinatewise-wide", "laplace-l2")
+    name
+    for name in MECHANISMS
+    if name not in ("none", "laplace-coordinatewise", "laplace-coordinatewise-wide", "laplace-l2")
 ]
 REPORTS = 40_000
 
 
 def reports(mechanism, gradient, rng, n=REPORTS, literal=False):
     """Many reports of one gradient, (n, d)."""
-    public, secret = (mechanism.public_words, mechanism.secret_words) if literal else mechanism.simulated_words
+    public, secret = (
+        (mechanism.public_words, mechanism.secret_words) if literal else mechanism.simulated_words
+    )
     words = [rng.integers(2**32, size=(n, w), dtype=np.uint32) for w in (public, secret)]
     act = mechanism.randomize if literal else mechanism.simulate
-    return np.asarray(jax.jit(jax.vmap(lambda p, s: act(jnp.asarray(gradient, jnp.float32), p, s)))(*words), np.float64)
+    return np.asarray(
+        jax.jit(jax.vmap(lambda p, s: act(jnp.asarray(gradient, jnp.float32), p, s)))(*words),
+        np.float64,
+    )
 
 
 def direction(dim, rng):
@@ -45,14 +59,18 @@ def check(mechanism, gradient, rng, bias=0.0):
     return squares.mean()
 
 
-@pytest.mark.parametrize("where", [(4, 0.5), (30, 2.0), *more((4, 2.0), (4, 8.0), (30, 0.5), (30, 8.0))])
+@pytest.mark.parametrize(
+    "where", [(4, 0.5), (30, 2.0), *more((4, 2.0), (4, 8.0), (30, 0.5), (30, 8.0))]
+)
 @pytest.mark.parametrize("name", HONEST)
 def test_the_stated_error_is_the_simulated_one_and_reports_are_unbiased(name, where, rng):
     dim, epsilon = where
     g = direction(dim, rng)
     mechanism = fitted(name, dim=dim, epsilon=epsilon)
     if name == "prs":
-        mechanism = make_mechanism("prs", dim=dim, epsilon=epsilon, clip=12.0, unbiased=True)  # nothing is clipped
+        mechanism = make_mechanism(
+            "prs", dim=dim, epsilon=epsilon, clip=12.0, unbiased=True
+        )  # nothing is clipped
     if name == "laplace":
         mechanism = make_mechanism("laplace", dim=dim, epsilon=epsilon, clip=2 * np.abs(g).sum())
     if name == "prs-sign":
@@ -94,8 +112,13 @@ def test_known_values_at_the_papers_dimension():
     for name, row in table.items():
         ours = [fitted(name, dim=112, epsilon=e).error() / 100 for e in (1.0, 2.0, 5.0, 10.0)]
         np.testing.assert_allclose(ours, row, rtol=0.035)
-    ours = [make_mechanism("index", dim=112, epsilon=e, clip=1.0, code_size=4096) for e in (1.0, 2.0, 5.0, 10.0)]
-    np.testing.assert_allclose([q.error() / 100 for q in ours], (7.06, 1.80, 0.321, 0.103), rtol=0.01)
+    ours = [
+        make_mechanism("index", dim=112, epsilon=e, clip=1.0, code_size=4096)
+        for e in (1.0, 2.0, 5.0, 10.0)
+    ]
+    np.testing.assert_allclose(
+        [q.error() / 100 for q in ours], (7.06, 1.80, 0.321, 0.103), rtol=0.01
+    )
     assert [q.members for q in ours] == [1418, 888, 134, 3]
     gammas = [PrivUnit(dim=112, epsilon=e).side.gamma for e in (1.0, 2.0, 5.0, 10.0)]
     np.testing.assert_allclose(gammas, (0.0376, 0.0744, 0.1739, 0.3015), atol=2e-4)
@@ -123,7 +146,10 @@ def test_best_is_the_least_error_and_privunit_is_optimal():
 
 def test_the_better_reduced_dimension_is_near_the_best():
     for epsilon in (0.5, 1, 2, 3, 5, 8, 10, 20):
-        errors = [make_mechanism("prs-sign", dim=112, epsilon=epsilon, clip=1, reduced_dim=k).error() for k in range(1, 30)]
+        errors = [
+            make_mechanism("prs-sign", dim=112, epsilon=epsilon, clip=1, reduced_dim=k).error()
+            for k in range(1, 30)
+        ]
         ours = make_mechanism("prs-sign", dim=112, epsilon=epsilon, clip=1)
         assert ours.reduced_dim == best_reduced_dim(epsilon, 112)
         assert ours.error() <= 1.03 * min(errors)
@@ -139,6 +165,12 @@ def test_nobody_replaces_a_mechanism_under_its_name():
 
 def test_an_unknown_name_and_a_class_of_ones_own():
     assert find_mechanism("pgc.randomise.mechanisms.duchi:Duchi").name == "duchi"
-    for name in ("nothing", "no.such:Module", ":nothing", "pgc.randomise.mechanisms.duchi:Nope", "math:sqrt"):
+    for name in (
+        "nothing",
+        "no.such:Module",
+        ":nothing",
+        "pgc.randomise.mechanisms.duchi:Nope",
+        "math:sqrt",
+    ):
         with pytest.raises(PgcError):
             find_mechanism(name)

@@ -61,7 +61,11 @@ def test_epsilon_is_the_log_ratio_of_densities(rng):
 
 def test_coordinatewise_is_not_epsilon_ldp_and_says_so():
     q = CoordinatewiseLaplace(dim=112, epsilon=1.0, clip=0.01)
-    assert q.guarantee.epsilon == 112.0 and q.guarantee.nominal_epsilon == 1.0 and not q.guarantee.honest
+    assert (
+        q.guarantee.epsilon == 112.0
+        and q.guarantee.nominal_epsilon == 1.0
+        and not q.guarantee.honest
+    )
     assert "NOT" in q.guarantee.statement
     # The exact log density ratio between the two farthest gradients is d·ε.
     a, b = q.prepare(np.full(112, 9.0), NO_PUBLIC), q.prepare(np.full(112, -9.0), NO_PUBLIC)
@@ -83,7 +87,9 @@ def test_each_reading_states_the_log_ratio_of_its_farthest_gradients(name, times
     a = q.prepare(np.array(farthest), NO_PUBLIC)
     assert 2 * np.abs(a).sum() / q.scale == pytest.approx(q.guarantee.epsilon)
     for _ in range(300):  # and no two gradients are farther apart
-        a, b = (q.prepare(rng.normal(size=4) * 10 ** rng.uniform(-3, 30), NO_PUBLIC) for _ in range(2))
+        a, b = (
+            q.prepare(rng.normal(size=4) * 10 ** rng.uniform(-3, 30), NO_PUBLIC) for _ in range(2)
+        )
         assert np.abs(a - b).sum() / q.scale <= q.guarantee.epsilon * (1 + 1e-9)
 
 
@@ -92,7 +98,9 @@ def test_float32_draws_of_the_simulation_have_the_same_distribution(rng):
     in_jax = np.asarray(standard_laplace(jnp.asarray(words), jnp.zeros(1, jnp.float32)))
     np.testing.assert_allclose(in_jax, standard_laplace(words, np.zeros(1)), rtol=1e-4, atol=1e-6)
     assert fits(in_jax, 1.0) and not fits(in_jax, 1.2)
-    extreme = standard_laplace(jnp.asarray([0, 1, 2**32 - 1], dtype=jnp.uint32), jnp.zeros(1, jnp.float32))
+    extreme = standard_laplace(
+        jnp.asarray([0, 1, 2**32 - 1], dtype=jnp.uint32), jnp.zeros(1, jnp.float32)
+    )
     assert np.isfinite(extreme).all()
 
 
@@ -115,20 +123,26 @@ def test_every_gradient_has_a_finite_report_in_both_arithmetics(name, g, rng):
         assert out.shape == (4,) and np.isfinite(np.asarray(out)).all()
 
 
-@pytest.mark.parametrize("name", [name for name, kind in MECHANISMS.items() if kind.smallest_dim == 1])
+@pytest.mark.parametrize(
+    "name", [name for name, kind in MECHANISMS.items() if kind.smallest_dim == 1]
+)
 def test_a_scalar_gradient_is_clipped_and_randomised_like_any_other(name):
     q = make_mechanism(name, dim=1, epsilon=1.0, clip=1.0)
     public, secret = (np.full(n, 2**32 - 1, np.uint32) for n in (q.public_words, q.secret_words))
     for xp in (np, jnp):
         scalar, vector = xp.asarray(9.0, dtype=xp.float32), xp.full(1, 9.0, dtype=xp.float32)
         out = q.randomize(scalar, xp.asarray(public), xp.asarray(secret))
-        assert out.shape == (1,) and np.array_equal(out, q.randomize(vector, xp.asarray(public), xp.asarray(secret)))
+        assert out.shape == (1,) and np.array_equal(
+            out, q.randomize(vector, xp.asarray(public), xp.asarray(secret))
+        )
         assert abs(float(out[0])) < 9
 
 
 def test_a_gradient_of_another_size_is_refused():
     with pytest.raises(PgcError, match="4 numbers, not of 5"):
-        Laplace(dim=4, epsilon=1.0, clip=1.0).randomize(np.zeros(5), NO_PUBLIC, np.zeros(4, np.uint32))
+        Laplace(dim=4, epsilon=1.0, clip=1.0).randomize(
+            np.zeros(5), NO_PUBLIC, np.zeros(4, np.uint32)
+        )
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,9 @@ def test_products_are_those_of_the_vectors(rng, dim):
     public, u = words(rng, hadamard_code.words(dim, 16)), rng.normal(size=dim)
     z = np.stack([hadamard_code.vector(np.asarray(j), public, dim, 16) for j in range(16)])
     n = hadamard_code.size(dim)
-    np.testing.assert_allclose(hadamard_code.products(u, public, dim, 16), z @ u, rtol=1e-3, atol=1e-3 * n)
+    np.testing.assert_allclose(
+        hadamard_code.products(u, public, dim, 16), z @ u, rtol=1e-3, atol=1e-3 * n
+    )
     jax_made = hadamard_code.products(jnp.asarray(u, jnp.float32), jnp.asarray(public), dim, 16)
     np.testing.assert_allclose(jax_made, z @ u, rtol=1e-3, atol=1e-3 * n)
 
@@ -45,7 +47,13 @@ def test_exactly_k_are_near_for_every_gradient(rng, never_dense):
     q = IndexCode(dim=33, epsilon=1.0, clip=1.0, code_size=256)
     assert not q.dense
     public = words(rng, q.public_words)
-    ends = (np.zeros(33), np.full(33, np.nan), np.eye(33)[0] * 1e30, np.full(33, np.inf), np.eye(33)[5] * 1e-30)
+    ends = (
+        np.zeros(33),
+        np.full(33, np.nan),
+        np.eye(33)[0] * 1e30,
+        np.full(33, np.inf),
+        np.eye(33)[5] * 1e-30,
+    )
     for g in (rng.normal(size=33), *ends):
         assert int(q.prepare(g, public).sum()) == q.members
     silly = np.zeros_like(public)  # a hostile code, all of whose vectors are one: ties by number
@@ -56,7 +64,11 @@ def test_exactly_k_are_near_for_every_gradient(rng, never_dense):
 def test_reports_are_unbiased_and_as_good_as_stated(rng, never_dense, shape):
     dim, n = 120, 4000
     few = np.r_[rng.normal(size=4), np.zeros(dim - 4)]
-    u = {"spread": rng.normal(size=dim), "one coordinate": np.eye(dim)[7], "a few coordinates": few}[shape]
+    u = {
+        "spread": rng.normal(size=dim),
+        "one coordinate": np.eye(dim)[7],
+        "a few coordinates": few,
+    }[shape]
     u = u / np.linalg.norm(u)
     q = make_mechanism("index", dim=dim, epsilon=2.0, clip=1.0)
     made = np.array([q.randomize(u, words(rng, q.public_words), words(rng, 2)) for _ in range(n)])
@@ -77,7 +89,9 @@ def test_a_million_dimensions(rng, name, bits_of_a_seed):
     )  # fmt: skip
     ready = offer.query.mechanism
     assert 4 * ready.public_words < 2**24
-    data = Report(offer_id=7, policy_version=0, code=release(ready, g, offer.public_seed)).encode(offer)
+    data = Report(offer_id=7, policy_version=0, code=release(ready, g, offer.public_seed)).encode(
+        offer
+    )
     vector = Report.decode(data, offer).vector(offer)
     assert len(data) < 20 and vector.shape == (dim,)
     told = [decode(ready, release(ready, g, bytes([i])), bytes([i])) @ g for i in range(20)]

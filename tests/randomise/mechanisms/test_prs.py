@@ -20,14 +20,18 @@ def test_the_papers_rule_for_the_reduced_dimension():
 
 
 @pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
-@pytest.mark.parametrize(("epsilon", "reduced_dim"), [(1.0, 1), (5.0, 2), (0.3, 3), (10.0, 4), (40.0, 1), (1e9, 2)])
+@pytest.mark.parametrize(
+    ("epsilon", "reduced_dim"), [(1.0, 1), (5.0, 2), (0.3, 3), (10.0, 4), (40.0, 1), (1e9, 2)]
+)
 def test_exactly_epsilon_ldp_by_enumerating_every_output(epsilon, reduced_dim, xp, rng):
     """P(code | g) as exact fractions from the integer thresholds, for every code and pairs of extreme gradients."""
     q = ProjectedRandomSign(dim=6, epsilon=epsilon, clip=0.5, reduced_dim=reduced_dim)
     public = xp.asarray(words(rng, q.public_words))
     gradients = [rng.normal(size=6) * 10.0**k for k in (-2, -1, 0, 1, 2, 30)]
     gradients += [-g for g in gradients] + [np.zeros(6), np.full(6, np.nan), np.full(6, 3e38)]
-    thresholds = [np.asarray(q.prepare(xp.asarray(g, dtype=xp.float32), public)).tolist() for g in gradients]
+    thresholds = [
+        np.asarray(q.prepare(xp.asarray(g, dtype=xp.float32), public)).tolist() for g in gradients
+    ]
     assert np.ptp(thresholds) > 0
 
     def probability(row, code):
@@ -39,9 +43,16 @@ def test_exactly_epsilon_ldp_by_enumerating_every_output(epsilon, reduced_dim, x
     codes = list(itertools.product([True, False], repeat=reduced_dim))
     for row in thresholds:
         assert sum(probability(row, code) for code in codes) == 1
-    worst = max(probability(a, code) / probability(b, code) for a in thresholds for b in thresholds for code in codes)
+    worst = max(
+        probability(a, code) / probability(b, code)
+        for a in thresholds
+        for b in thresholds
+        for code in codes
+    )
     assert worst <= Fraction(np.exp(min(epsilon, 700)) * (1 + 1e-12))
-    assert epsilon > 20 or float(worst) > np.exp(epsilon) * (1 - 1e-3)  # and it is used up, not wasted
+    assert epsilon > 20 or float(worst) > np.exp(epsilon) * (
+        1 - 1e-3
+    )  # and it is used up, not wasted
 
 
 def test_the_printed_epsilon_over_k_would_not_be_ldp():
@@ -102,7 +113,11 @@ def test_the_estimate_is_scaled_by_d_hat_tanh(rng):
 def test_numpy_and_jax_agree_bit_for_bit_on_the_code(rng):
     q = ProjectedRandomSign(dim=20, epsilon=3.0, clip=1.0, reduced_dim=4)
     for _ in range(50):
-        g, public, secret = rng.normal(size=20).astype(np.float32), words(rng, q.public_words), words(rng, 4)
+        g, public, secret = (
+            rng.normal(size=20).astype(np.float32),
+            words(rng, q.public_words),
+            words(rng, 4),
+        )
         ours = q.draw(q.prepare(g, public), secret)
         theirs = q.draw(q.prepare(jnp.asarray(g), jnp.asarray(public)), jnp.asarray(secret))
         assert np.array_equal(ours, theirs)

@@ -30,7 +30,11 @@ def words(rng, *shape):
 
 def extreme_gradients(dim, rng):
     some = [rng.normal(size=dim) * 10.0**k for k in (-30, -2, 0, 2, 30)]
-    return some + [-g for g in some] + [np.zeros(dim), np.full(dim, np.nan), np.full(dim, np.inf), np.full(dim, 3e38)]
+    return (
+        some
+        + [-g for g in some]
+        + [np.zeros(dim), np.full(dim, np.nan), np.full(dim, np.inf), np.full(dim, 3e38)]
+    )
 
 
 @pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
@@ -38,14 +42,21 @@ def extreme_gradients(dim, rng):
 def test_one_bit_is_exactly_epsilon_ldp(epsilon, xp, rng):
     q = Duchi(dim=5, epsilon=epsilon)
     public = xp.asarray(words(rng, q.public_words))
-    ones = [int(q.prepare(xp.asarray(g, dtype=xp.float32), public)[0]) for g in extreme_gradients(5, rng)]
+    ones = [
+        int(q.prepare(xp.asarray(g, dtype=xp.float32), public)[0])
+        for g in extreme_gradients(5, rng)
+    ]
     worst = max(
-        Fraction(max(a, WORD - b), max(1, min(b, WORD - a))) for a in (min(ones), max(ones)) for b in (min(ones), max(ones))
+        Fraction(max(a, WORD - b), max(1, min(b, WORD - a)))
+        for a in (min(ones), max(ones))
+        for b in (min(ones), max(ones))
     )
     ratio = max(Fraction(max(ones), min(ones)), Fraction(WORD - min(ones), WORD - max(ones)))
     assert ratio <= Fraction(math.exp(epsilon) * (1 + 1e-12)) and worst >= 1
     assert epsilon > 20 or float(ratio) > math.exp(epsilon) * (1 - 1e-3)
-    assert set(ones) <= {q.keep, q.flip, WORD // 2} and ones[-4] == ones[-3] == ones[-2] == WORD // 2
+    assert (
+        set(ones) <= {q.keep, q.flip, WORD // 2} and ones[-4] == ones[-3] == ones[-2] == WORD // 2
+    )
 
 
 @pytest.mark.parametrize(("epsilon", "size"), [(0.5, 7), (1.0, 16), (3.0, 16), (8.0, 5)])
@@ -91,7 +102,10 @@ def test_the_index_that_is_drawn_has_the_stated_frequencies(rng):
     share = np.where(inside, q.inside / WORD / q.members, (1 - q.inside / WORD) / (12 - q.members))
     assert stats.chisquare(np.bincount(drawn, minlength=12), 20_000 * share).pvalue > 1e-3
     wrong = share * np.where(inside, 1.2, 1.0)
-    assert stats.chisquare(np.bincount(drawn, minlength=12), 20_000 * wrong / wrong.sum()).pvalue < 1e-3
+    assert (
+        stats.chisquare(np.bincount(drawn, minlength=12), 20_000 * wrong / wrong.sum()).pvalue
+        < 1e-3
+    )
 
 
 @pytest.mark.parametrize("setting", [(3.0, 6, 256), *more((1.0, 4, 16), (8.0, 3, 64))])
@@ -110,7 +124,9 @@ def test_the_shortcut_of_the_index_has_the_law_of_the_literal_code(setting, rng)
         assert abs((made @ g).mean() - 1) < 4 * (made @ g).std() / math.sqrt(n)
 
 
-@pytest.mark.parametrize("setting", [(2, 6.0), (40, 1.0), *more((2, 1.0), (3, 1.0), (3, 6.0), (40, 6.0))])
+@pytest.mark.parametrize(
+    "setting", [(2, 6.0), (40, 1.0), *more((2, 1.0), (3, 1.0), (3, 6.0), (40, 6.0))]
+)
 def test_privunit_draws_from_cap_and_complement_uniformly(setting, rng):
     dim, epsilon = setting
     """⟨V, u⟩ has the density of a uniform direction, times p/q on the cap and (1−p)/(1−q) off it: Kolmogorov–Smirnov."""
@@ -119,7 +135,9 @@ def test_privunit_draws_from_cap_and_complement_uniformly(setting, rng):
     gamma, share, p = q.side
     half = (dim - 1) / 2
     below = lambda t: stats.beta(half, half).cdf((1 + np.clip(t, -1, 1)) / 2)
-    cdf = lambda t: np.where(t < gamma, below(t) * (1 - p) / (1 - share), 1 - p + (below(t) - (1 - share)) * p / share)
+    cdf = lambda t: np.where(
+        t < gamma, below(t) * (1 - p) / (1 - share), 1 - p + (below(t) - (1 - share)) * p / share
+    )
     assert stats.kstest(along, cdf).pvalue > 1e-3
     assert abs(np.mean(along >= gamma) - p) < 4 * math.sqrt(p * (1 - p) / 20_000)
     np.testing.assert_allclose(np.linalg.norm(reports(q, g, rng, 100), axis=1), q.size, rtol=1e-4)
@@ -132,7 +150,9 @@ def test_privunitg_is_a_normal_vector_but_for_its_side(epsilon, rng):
     gamma, share, p = q.side
     assert p / share / ((1 - p) / (1 - share)) == pytest.approx(math.exp(epsilon))
     cdf = lambda t: np.where(
-        t < gamma, stats.norm.cdf(t) * (1 - p) / (1 - share), 1 - p + (stats.norm.cdf(t) - (1 - share)) * p / share
+        t < gamma,
+        stats.norm.cdf(t) * (1 - p) / (1 - share),
+        1 - p + (stats.norm.cdf(t) - (1 - share)) * p / share,
     )
     assert stats.kstest(drawn @ g, cdf).pvalue > 1e-3
     across = rng.normal(size=6)
@@ -149,17 +169,26 @@ def test_without_a_direction_a_report_is_like_any_other_and_uniform(name, rng):
         assert np.isfinite(made).all()
         assert np.abs(made.mean(axis=0)).max() < 4.5 * made.std() / math.sqrt(8000)
         if name in ("duchi", "index", "privunit"):
-            np.testing.assert_allclose(np.linalg.norm(made, axis=1), np.linalg.norm(some, axis=1)[0], rtol=1e-4)
+            np.testing.assert_allclose(
+                np.linalg.norm(made, axis=1), np.linalg.norm(some, axis=1)[0], rtol=1e-4
+            )
 
 
 @pytest.mark.parametrize("name", [*SPHERE, "prs-sign", "piecewise"])
 def test_numpy_and_jax_agree(name, rng):
     q = make_mechanism(name, dim=6, epsilon=2.0, clip=1.0)
     for _ in range(20):
-        public, secret, g = words(rng, q.public_words), words(rng, q.secret_words), rng.normal(size=6).astype(np.float32)
+        public, secret, g = (
+            words(rng, q.public_words),
+            words(rng, q.secret_words),
+            rng.normal(size=6).astype(np.float32),
+        )
         ours = q.randomize(g, public, secret)
         np.testing.assert_allclose(
-            q.randomize(jnp.asarray(g), jnp.asarray(public), jnp.asarray(secret)), ours, rtol=1e-3, atol=1e-3
+            q.randomize(jnp.asarray(g), jnp.asarray(public), jnp.asarray(secret)),
+            ours,
+            rtol=1e-3,
+            atol=1e-3,
         )
 
 
@@ -170,7 +199,9 @@ def test_helpers(rng):
     v = leaning(np.float64(0.3), u, words(rng, 8))
     assert v @ u == pytest.approx(0.3) and np.linalg.norm(v) == pytest.approx(1)
     some = np.asarray([uniform_direction(words(rng, 4), 3, np.float64)[0] for _ in range(5000)])
-    assert stats.kstest(some, stats.uniform(-1, 2).cdf).pvalue > 1e-3  # Archimedes: uniform in three dimensions
+    assert (
+        stats.kstest(some, stats.uniform(-1, 2).cdf).pvalue > 1e-3
+    )  # Archimedes: uniform in three dimensions
     assert quantile(np.asarray([0.25]), 3)[0] == pytest.approx(0.5, abs=1e-3)
 
 

@@ -1,1 +1,3 @@
-"""What of its episodes an agent reports: the policy gradient, or evolution; and the baselines of either."""
+"""What of its episodes an agent reports: the policy gradient, or evolution; and the baselines of
+either.
+"""

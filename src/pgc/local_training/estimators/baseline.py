@@ -1,10 +1,13 @@
-"""A value function that an agent fits to its own episodes: least squares, forgotten after the report. It costs no ε.
+"""A value function that an agent fits to its own episodes: least squares, forgotten after the
+report. It costs no ε.
 
-    V̂(s, t) = β·f(s, t),   f = (1, τ, τ², x_1, …, x_n, x_1², …, x_n²),   τ = t/T_max,   x = s scaled to [−1, 1] by public bounds
+    V̂(s, t) = β·f(s, t),   f = (1, τ, τ², x_1, …, x_n, x_1², …, x_n²),   τ = t/T_max,
+    x = s scaled to [−1, 1] by public bounds
 
-Subtracted from the returns it leaves what an action changed, so a few local episodes point the way that many would without it
-(Duan et al. 2016 use such features in "Benchmarking deep reinforcement learning for continuous control"). A critic in θ would
-have to be learnt through the noise; this one is learnt in private.
+Subtracted from the returns it leaves what an action changed, so a few local episodes point the way
+that many would without it (Duan et al. 2016 use such features in "Benchmarking deep reinforcement
+learning for continuous control"). A critic in θ would have to be learnt through the noise; this one
+is learnt in private.
 """
 
 from __future__ import annotations

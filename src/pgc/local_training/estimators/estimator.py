@@ -1,8 +1,10 @@
-"""How an agent makes the coordinates that it reports of its local episodes: the policy gradient, or evolution.
+"""How an agent makes the coordinates that it reports of its local episodes: the policy gradient, or
+evolution.
 
-Each is written twice. `coordinates` is the definition, on whole episodes of one agent. The other methods give the same while
-many agents play side by side (the last axis is the lane) and no episode is stored: `note` what each step is, `advance` the
-traces of the episode by a chunk of steps, `finish` the episode into sums over a report's episodes, `combine` those.
+Each is written twice. `coordinates` is the definition, on whole episodes of one agent. The other
+methods give the same while many agents play side by side (the last axis is the lane) and no episode
+is stored: `note` what each step is, `advance` the traces of the episode by a chunk of steps,
+`finish` the episode into sums over a report's episodes, `combine` those.
 """
 
 from __future__ import annotations
@@ -15,7 +17,13 @@ import jax
 import jax.numpy as jnp
 
 from pgc.local_training.estimators import evolution, streaming
-from pgc.local_training.estimators.loss import Episode, bootstrap_value, fit_features, fit_returns, gradient
+from pgc.local_training.estimators.loss import (
+    Episode,
+    bootstrap_value,
+    fit_features,
+    fit_returns,
+    gradient,
+)
 from pgc.local_training.policies.actor_critic import Policy
 from pgc.local_training.policies.torch_module import TorchPolicy
 from pgc.local_training.recipe import LossOptions, Recipe
@@ -56,25 +64,41 @@ class PolicyGradient:
         """Those that a local episode is played with: θ."""
         return theta
 
-    def coordinates(self, theta: jax.Array, basis: jax.Array | None, episodes: Sequence[Episode], xi: jax.Array) -> jax.Array:
+    def coordinates(
+        self, theta: jax.Array, basis: jax.Array | None, episodes: Sequence[Episode], xi: jax.Array
+    ) -> jax.Array:
         """The definition of z."""
         return project(basis, gradient(theta, episodes, self.policy, self.loss, self.world))
 
     def start(self, batch: tuple[int, ...]) -> streaming.Traces:
         """Before the first step of an episode."""
-        return streaming.start(self.policy.dim, batch, _features(self.loss, self.world) if self.loss.fits else 0)
+        return streaming.start(
+            self.policy.dim, batch, _features(self.loss, self.world) if self.loss.fits else 0
+        )
 
     def nothing(self, batch: tuple[int, ...]) -> streaming.Gradients:
         """Before the first episode is finished."""
-        return streaming.finish(self.start(batch), jnp.zeros(batch, jnp.int32), jnp.zeros(batch), self.loss)
+        return streaming.finish(
+            self.start(batch), jnp.zeros(batch, jnp.int32), jnp.zeros(batch), self.loss
+        )
 
     def note(self, params: Any, step: Step) -> streaming.Tape:
         """What is kept of a step until its chunk is played."""
-        f = fit_features(self.loss, step.observation, step.t, self.world) if self.loss.fits else None
-        return streaming.tape(self.policy, params, step.inputs, step.outputs, step.value, step.action, f, self.loss)
+        f = (
+            fit_features(self.loss, step.observation, step.t, self.world)
+            if self.loss.fits
+            else None
+        )
+        return streaming.tape(
+            self.policy, params, step.inputs, step.outputs, step.value, step.action, f, self.loss
+        )
 
-    def advance(self, traces: Any, notes: Any, rewards: jax.Array, lived: jax.Array, begins: jax.Array) -> streaming.Traces:
-        """Add a chunk of steps: notes and rewards with a leading time axis, which of them happened, and whether s_0 is there."""
+    def advance(
+        self, traces: Any, notes: Any, rewards: jax.Array, lived: jax.Array, begins: jax.Array
+    ) -> streaming.Traces:
+        """Add a chunk of steps: notes and rewards with a leading time axis, which of them happened,
+        and whether s_0 is there.
+        """
         return streaming.advance(self.policy, traces, notes, rewards, lived, self.loss.discount)
 
     def finish(self, traces: Any, theta: jax.Array, xi: jax.Array, end: End) -> streaming.Gradients:
@@ -86,13 +110,15 @@ class PolicyGradient:
         return streaming.finish(traces, end.length, last_value, self.loss)
 
     def combine(self, sums: Any, basis: jax.Array | None, episodes: int) -> jax.Array:
-        """Z from the sums over a report's local episodes."""
+        """Returns z from the sums over a report's local episodes."""
         return jax.vmap(project, -1, -1)(basis, streaming.combine(sums, episodes, self.loss))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """Which way was better among policies that were tried near θ, each greedily for one episode (`evolution.py`)."""
+    """Which way was better among policies that were tried near θ, each greedily for one episode
+    (`evolution.py`).
+    """
 
     policy: Policy
     loss: LossOptions
@@ -104,11 +130,20 @@ class Evolution:
 
     def parameters(self, theta: jax.Array, basis: jax.Array | None, xi: jax.Array) -> jax.Array:
         """Those that a local episode is played with: θ + σ W ξ."""
-        return theta + self.spread * (lift(basis, xi) if xi.ndim == 1 else jax.vmap(lift, -1, -1)(basis, xi))
+        return theta + self.spread * (
+            lift(basis, xi) if xi.ndim == 1 else jax.vmap(lift, -1, -1)(basis, xi)
+        )
 
-    def coordinates(self, theta: jax.Array, basis: jax.Array | None, episodes: Sequence[Episode], xi: jax.Array) -> jax.Array:
+    def coordinates(
+        self, theta: jax.Array, basis: jax.Array | None, episodes: Sequence[Episode], xi: jax.Array
+    ) -> jax.Array:
         """The definition of z, for episodes that were played with ξ (dim, e)."""
-        return evolution.coordinates(*fit_returns(theta, episodes, self.policy, self.loss, self.world), xi) / self.spread
+        return (
+            evolution.coordinates(
+                *fit_returns(theta, episodes, self.policy, self.loss, self.world), xi
+            )
+            / self.spread
+        )
 
     def start(self, batch: tuple[int, ...]) -> evolution.Traces:
         """Before the first step of an episode."""
@@ -122,8 +157,12 @@ class Evolution:
         """What is kept of a step until its chunk is played."""
         return fit_features(self.loss, step.observation, step.t, self.world)
 
-    def advance(self, traces: Any, notes: Any, rewards: jax.Array, lived: jax.Array, begins: jax.Array) -> evolution.Traces:
-        """Add a chunk of steps: notes and rewards with a leading time axis, which of them happened, and whether s_0 is there."""
+    def advance(
+        self, traces: Any, notes: Any, rewards: jax.Array, lived: jax.Array, begins: jax.Array
+    ) -> evolution.Traces:
+        """Add a chunk of steps: notes and rewards with a leading time axis, which of them happened,
+        and whether s_0 is there.
+        """
         return evolution.advance(traces, notes, rewards, lived, begins, self.loss.discount)
 
     def finish(self, traces: Any, theta: jax.Array, xi: jax.Array, end: End) -> evolution.Sums:
@@ -131,16 +170,20 @@ class Evolution:
         return evolution.finish(traces, xi)
 
     def combine(self, sums: Any, basis: jax.Array | None, episodes: int) -> jax.Array:
-        """Z from the sums over a report's local episodes."""
+        """Returns z from the sums over a report's local episodes."""
         return evolution.combine(sums, episodes, self.loss) / self.spread
 
 
 Estimator = PolicyGradient | Evolution
 
 
-def make_estimator(recipe: Recipe, policy: Policy | TorchPolicy, world: World, dim: int) -> Estimator:
+def make_estimator(
+    recipe: Recipe, policy: Policy | TorchPolicy, world: World, dim: int
+) -> Estimator:
     """Returns the estimator that a recipe names, for reports of `dim` numbers."""
-    made: Any = policy  # one in PyTorch is differentiated by itself (`on_host.py`); of the estimator it needs the options alone
+    # one in PyTorch is differentiated by itself (`on_host.py`); of the estimator it needs the
+    # options alone
+    made: Any = policy
     if recipe.evolves:
         return Evolution(policy=made, loss=recipe.loss, world=world, spread=recipe.spread, dim=dim)
     return PolicyGradient(policy=made, loss=recipe.loss, world=world)
@@ -148,4 +191,6 @@ def make_estimator(recipe: Recipe, policy: Policy | TorchPolicy, world: World, d
 
 def _features(loss: LossOptions, world: World) -> int:
     """How many numbers returns are fitted with."""
-    return int(fit_features(loss, jnp.zeros((world.observation_dim,)), jnp.zeros(()), world).shape[0])
+    return int(
+        fit_features(loss, jnp.zeros((world.observation_dim,)), jnp.zeros(()), world).shape[0]
+    )

@@ -1,16 +1,21 @@
-"""A gradient without derivatives: an agent tries policies near θ, each for one whole episode, and reports which way was better.
+"""A gradient without derivatives: an agent tries policies near θ, each for one whole episode, and
+reports which way was better.
 
-Episode e is played greedily with θ + σ·W ξ_e, ξ_e standard normal in the subspace W of the offer, and
+Episode e is played greedily with θ + σ·W ξ_e, ξ_e standard normal in the subspace W of the offer,
+and
 
     z = −(Σ_e ξ_e ξ_eᵀ + k·I)⁻¹ Σ_e A_e ξ_e / σ,     A_e = R_e − V̂(s_0) − (mean over e),
 
-estimates the gradient of the loss with respect to the k coefficients of W, smoothed over σ (Salimans et al. 2017, "Evolution
-strategies as a scalable alternative to reinforcement learning"). R_e is the discounted return from the first state and V̂ the
-agent's local baseline (`baseline.py`), fitted to every step of its episodes: luck with the first state does not count. The
-ridge regression on what was tried, in place of the plain sum, makes up for directions that were tried more than others.
+estimates the gradient of the loss with respect to the k coefficients of W, smoothed over σ
+(Salimans et al. 2017, "Evolution strategies as a scalable alternative to reinforcement learning").
+R_e is the discounted return from the first state and V̂ the agent's local baseline (`baseline.py`),
+fitted to every step of its episodes: luck with the first state does not count. The ridge regression
+on what was tried, in place of the plain sum, makes up for directions that were tried more than
+others.
 
-It suits a report under local privacy. A small subspace is where it needs few episodes; what is judged is what is deployed, the
-greedy policy; and a reward that random actions never find is found by a policy that is wrong in one piece.
+It suits a report under local privacy. A small subspace is where it needs few episodes; what is
+judged is what is deployed, the greedy policy; and a reward that random actions never find is found
+by a policy that is wrong in one piece.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ class Traces(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Over finished episodes."""
+    """Sums over the finished episodes of one report."""
 
     directions: jax.Array  # Σ_e R_e ξ_e (dim, *batch)
     squares: jax.Array  # Σ_e ξ_e ξ_eᵀ (dim, dim, *batch)
@@ -52,13 +57,22 @@ class Sums(NamedTuple):
 
 def start(batch: tuple[int, ...], features: int) -> Traces:
     """Before the first step."""
-    return Traces(jnp.zeros(batch), jnp.ones(batch), jnp.zeros((features, *batch)), no_sums(batch, features))
+    return Traces(
+        jnp.zeros(batch), jnp.ones(batch), jnp.zeros((features, *batch)), no_sums(batch, features)
+    )
 
 
 def advance(
-    traces: Traces, features: jax.Array, rewards: jax.Array, lived: jax.Array, begins: jax.Array, discount: float
+    traces: Traces,
+    features: jax.Array,
+    rewards: jax.Array,
+    lived: jax.Array,
+    begins: jax.Array,
+    discount: float,
 ) -> Traces:
-    """Add a chunk of n steps: f_t (n, k, *batch), rewards (n, *batch), which of them happened, and where s_0 is among them."""
+    """Add a chunk of n steps: f_t (n, k, *batch), rewards (n, *batch), which of them happened, and
+    where s_0 is among them.
+    """
     value, power = traces.value, traces.power
     for reward, live in zip(rewards, lived, strict=True):
         value = value + jnp.where(live, power * reward, 0.0)
@@ -70,14 +84,22 @@ def advance(
 def finish(traces: Traces, xi: jax.Array) -> Sums:
     """The sums of one whole episode that was played with ξ (dim, *batch)."""
     by_feature = traces.first[:, None] * xi[None]
-    return Sums(traces.value * xi, xi[:, None] * xi[None], by_feature, traces.value, traces.first, traces.sums)
+    return Sums(
+        traces.value * xi,
+        xi[:, None] * xi[None],
+        by_feature,
+        traces.value,
+        traces.first,
+        traces.sums,
+    )
 
 
 def combine(total: Sums, episodes: int, options: LossOptions) -> jax.Array:
     """The coordinates σ·z (dim, *batch) from the sums over a report's local episodes."""
     beta = fitted(options, total.sums.gram, total.sums.total)
     mean = (total.values - sum_of_products(list(beta), list(total.firsts))) / episodes
-    explained = sum_of_products(list(beta), list(total.by_feature)) + mean * total.by_feature[0]  # the first feature is 1
+    # the first feature is 1
+    explained = sum_of_products(list(beta), list(total.by_feature)) + mean * total.by_feature[0]
     return ridge_regression(total.squares, explained - total.directions, total.directions.shape[0])
 
 

@@ -3,14 +3,16 @@
 | symbol | here |
 |---|---|
 | γ, λ, β | `discount`, `value_weight`, `entropy_weight` |
-| R_t = Σ_{j=t}^{T−1} γ^{j−t} r_j + γ^{T−t} V(s_T) | `returns`; the target V̂(s_t), and A(s_t) = R_t − V(s_t) |
+| R_t = Σ_{j=t}^{T−1} γ^{j−t} r_j + γ^{T−t} V(s_T) | `returns`; the target; A(s_t) = R_t − V(s_t) |
 | L̂^(p) = −Σ log π(a_t|s_t)·A(s_t) − β Σ H(π(·|s_t)) | `episode_loss` |
 | L̂^(v) = Σ (R_t − V(s_t))² | `episode_loss` |
 
-The targets, and A in the policy term, are constants of the gradient, as in A3C (Mnih et al. 2016). Sums run over t < T: there
-is no action in s_T. The sign of the entropy term is the empirical loss's (a bonus), not the expectation's.
+The targets, and A in the policy term, are constants of the gradient, as in A3C (Mnih et al. 2016).
+Sums run over t < T: there is no action in s_T. The sign of the entropy term is the empirical loss's
+(a bonus), not the expectation's.
 
-This file is the definition. `streaming.py` computes the same gradient while playing, without storing an episode.
+This file is the definition. `streaming.py` computes the same gradient while playing, without
+storing an episode.
 """
 
 from __future__ import annotations
@@ -43,11 +45,13 @@ class Episode(NamedTuple):
     terminated: jax.Array  # s_T is terminal, not a time-out
 
 
-def shaped_reward(kind: str, reward: jax.Array, ends: jax.Array, terminated: jax.Array, success: jax.Array) -> jax.Array:
+def shaped_reward(
+    kind: str, reward: jax.Array, ends: jax.Array, terminated: jax.Array, success: jax.Array
+) -> jax.Array:
     """The reward that the loss sees at one step.
 
-    `step`: the world's own. `end`: 0 until the episode ends, then +1 if its score reached Θ, else −1.
-    `failure`: −1 on reaching a terminal state, else 0.
+    `step`: the world's own. `end`: 0 until the episode ends, then +1 if its score reached Θ, else
+    −1. `failure`: −1 on reaching a terminal state, else 0.
     """
     if kind == "end":
         return jnp.where(ends, jnp.where(success, 1.0, -1.0), 0.0)
@@ -57,7 +61,9 @@ def shaped_reward(kind: str, reward: jax.Array, ends: jax.Array, terminated: jax
 
 
 def bootstrap_value(options: LossOptions, value: jax.Array, terminated: jax.Array) -> jax.Array:
-    """What stands for V(s_T): `zero` nothing, `always` the network's value, `timeout` that only if s_T is not terminal."""
+    """What stands for V(s_T): `zero` nothing, `always` the network's value, `timeout` that only if
+    s_T is not terminal.
+    """
     kind = options.bootstrap
     if kind == "zero" or not options.critic:
         return jnp.zeros_like(value)
@@ -66,7 +72,9 @@ def bootstrap_value(options: LossOptions, value: jax.Array, terminated: jax.Arra
     return value
 
 
-def returns(rewards: jax.Array, length: jax.Array, last_value: jax.Array, discount: float) -> jax.Array:
+def returns(
+    rewards: jax.Array, length: jax.Array, last_value: jax.Array, discount: float
+) -> jax.Array:
     """R_t for t < T; anything after."""
 
     def back(after: jax.Array, at: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -78,7 +86,9 @@ def returns(rewards: jax.Array, length: jax.Array, last_value: jax.Array, discou
     return out
 
 
-def episode_loss(theta: jax.Array, episode: Episode, targets: jax.Array, policy: Policy, options: LossOptions) -> jax.Array:
+def episode_loss(
+    theta: jax.Array, episode: Episode, targets: jax.Array, policy: Policy, options: LossOptions
+) -> jax.Array:
     """L̂_n for one episode and given targets (constants)."""
     observations = episode.observations[:, :-1]
     params = policy.unflatten(jnp.broadcast_to(theta[:, None], (policy.dim, observations.shape[1])))
@@ -86,7 +96,8 @@ def episode_loss(theta: jax.Array, episode: Episode, targets: jax.Array, policy:
     chosen = policy.actions.log_probability(outputs, episode.actions)
     entropy = policy.actions.entropy(outputs)
     values = values if options.critic else targets  # no value loss ...
-    advantage = jax.lax.stop_gradient(targets - values if options.critic else targets)  # ... and no baseline
+    # ... and no baseline
+    advantage = jax.lax.stop_gradient(targets - values if options.critic else targets)
 
     per_step = (
         -chosen * advantage
@@ -98,18 +109,33 @@ def episode_loss(theta: jax.Array, episode: Episode, targets: jax.Array, policy:
     return total / episode.length if options.reduction == "mean" else total
 
 
-def episode_returns(theta: jax.Array, episode: Episode, policy: Policy, options: LossOptions, threshold: float) -> jax.Array:
+def episode_returns(
+    theta: jax.Array, episode: Episode, policy: Policy, options: LossOptions, threshold: float
+) -> jax.Array:
     """R_t of an episode under the chosen reward shape and bootstrap."""
     t = jnp.arange(episode.rewards.shape[0])
     happened = t < episode.length
     score = jnp.cumsum(jnp.where(happened, episode.rewards, 0.0))
-    rewards = shaped_reward(options.reward, episode.rewards, t == episode.length - 1, episode.terminated, score >= threshold)
+    rewards = shaped_reward(
+        options.reward,
+        episode.rewards,
+        t == episode.length - 1,
+        episode.terminated,
+        score >= threshold,
+    )
     last = jnp.take(episode.observations, episode.length, axis=1)
     _, value = policy.apply(policy.unflatten(theta), last)
-    return returns(rewards, episode.length, bootstrap_value(options, value, episode.terminated), options.discount)
+    return returns(
+        rewards,
+        episode.length,
+        bootstrap_value(options, value, episode.terminated),
+        options.discount,
+    )
 
 
-def fit_features(options: LossOptions, observation: jax.Array, step: jax.Array, world: World) -> jax.Array:
+def fit_features(
+    options: LossOptions, observation: jax.Array, step: jax.Array, world: World
+) -> jax.Array:
     """What returns are fitted with: the features of a local baseline, or a constant."""
     if options.baseline == "local":
         return baseline.features(observation, step, world.observation_bounds, world.max_steps)
@@ -118,13 +144,24 @@ def fit_features(options: LossOptions, observation: jax.Array, step: jax.Array, 
 
 def fitted(options: LossOptions, gram: jax.Array, cross: jax.Array) -> jax.Array:
     """The coefficients: of the local baseline, or the mean."""
-    return baseline.fit(gram, cross) if options.baseline == "local" else cross / jnp.maximum(gram[0], 1)
+    return (
+        baseline.fit(gram, cross)
+        if options.baseline == "local"
+        else cross / jnp.maximum(gram[0], 1)
+    )
 
 
 def fit_returns(
-    theta: jax.Array, episodes: Sequence[Episode], policy: Policy, options: LossOptions, world: World
+    theta: jax.Array,
+    episodes: Sequence[Episode],
+    policy: Policy,
+    options: LossOptions,
+    world: World,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """R_0 (e,), f(s_0) (k, e), and the coefficients β of the agent's fit to all its steps. Nothing stands for V(s_T)."""
+    """R_0 (e,), f(s_0) (k, e), and the coefficients β of the agent's fit to all its steps.
+
+    Nothing stands for V(s_T).
+    """
     options = replace(options, bootstrap="zero")
     returns = [episode_returns(theta, e, policy, options, world.score_threshold) for e in episodes]
     stacked, f, _ = _with_features(returns, episodes, options, world)
@@ -133,28 +170,48 @@ def fit_returns(
 
 
 def _with_features(
-    all_returns: Sequence[jax.Array], episodes: Sequence[Episode], options: LossOptions, world: World
+    all_returns: Sequence[jax.Array],
+    episodes: Sequence[Episode],
+    options: LossOptions,
+    world: World,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """R_t (e, t) and f_t (k, e, t), zero where no step was, and which steps were."""
     happened = jnp.stack([jnp.arange(e.rewards.shape[0]) < e.length for e in episodes])
     stacked = jnp.where(happened, jnp.stack(all_returns), 0.0)
     steps = jnp.arange(stacked.shape[1])
-    f = jnp.stack([fit_features(options, e.observations[:, :-1], steps, world) for e in episodes], axis=1) * happened
+    f = (
+        jnp.stack(
+            [fit_features(options, e.observations[:, :-1], steps, world) for e in episodes], axis=1
+        )
+        * happened
+    )
     return stacked, f, happened
 
 
-def gradient(theta: jax.Array, episodes: Sequence[Episode], policy: Policy, options: LossOptions, world: World) -> jax.Array:
+def gradient(
+    theta: jax.Array,
+    episodes: Sequence[Episode],
+    policy: Policy,
+    options: LossOptions,
+    world: World,
+) -> jax.Array:
     """g_n = ∂L̂_n/∂θ', the mean over the local episodes of one report.
 
-    With `standardize`, returns are centred (and divided by their deviation) over all steps of all these episodes; with a
-    `local` baseline they are compared with a fit to all of them.
+    With `standardize`, returns are centred (and divided by their deviation) over all steps of all
+    these episodes; with a `local` baseline they are compared with a fit to all of them.
     """
-    all_returns = [episode_returns(theta, e, policy, options, world.score_threshold) for e in episodes]
+    all_returns = [
+        episode_returns(theta, e, policy, options, world.score_threshold) for e in episodes
+    ]
     if options.fits:
         stacked, f, happened = _with_features(all_returns, episodes, options, world)
         beta = fitted(options, jnp.einsum("iet,jet->ij", f, f), jnp.einsum("iet,et->i", f, stacked))
         residual = stacked - jnp.einsum("i,iet->et", beta, f)
-        deviation = jnp.sqrt(jnp.mean(residual**2, where=happened)) if options.standardize == "scale" else 1.0
+        deviation = (
+            jnp.sqrt(jnp.mean(residual**2, where=happened))
+            if options.standardize == "scale"
+            else 1.0
+        )
         all_returns = list(residual / jnp.maximum(deviation, STD_FLOOR))
     grads = [
         jax.grad(episode_loss)(theta, episode, targets, policy, options)

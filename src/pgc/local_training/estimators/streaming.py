@@ -4,15 +4,18 @@ With targets and advantages held constant, the gradient of the loss is
 
     g = Σ_t (R_t − V_t)·φ_t − β Σ_t ∇H_t,      φ_t = −∇ log π(a_t|s_t) − 2λ ∇V_t,
 
-and because R_t = Σ_{j≥t} γ^{j−t} r_j, the return part can be summed forward in time with an eligibility trace:
+and because R_t = Σ_{j≥t} γ^{j−t} r_j, the return part can be summed forward in time with an
+eligibility trace:
 
     Σ_t R_t φ_t = Σ_j r_j e_j,      e_j = γ e_{j−1} + φ_j.
 
-A bootstrap is a last reward γ·V(s_T). Returns less a fit, (R_t − β·f_t)/σ, need Σ f_t φ_t, Σ f_t f_tᵀ, Σ R_t f_t and Σ R_t²,
-which are running sums as well (f_t = 1 for returns that are only centred). Memory is O(d) whatever the episode's length.
+A bootstrap is a last reward γ·V(s_T). Returns less a fit, (R_t − β·f_t)/σ, need Σ f_t φ_t, Σ f_t
+f_tᵀ, Σ R_t f_t and Σ R_t², which are running sums as well (f_t = 1 for returns that are only
+centred). Memory is O(d) whatever the episode's length.
 
-Steps are added a *chunk* of n at a time: `tape` notes each step's layer inputs and cotangents (small), and `advance` forms
-all n outer products at once, so that the d-sized sums are touched once a chunk and not once a step.
+Steps are added a *chunk* of n at a time: `tape` notes each step's layer inputs and cotangents
+(small), and `advance` forms all n outer products at once, so that the d-sized sums are touched once
+a chunk and not once a step.
 """
 
 from __future__ import annotations
@@ -29,7 +32,10 @@ from pgc.local_training.recipe import LossOptions
 
 
 class Tape(NamedTuple):
-    """What one step adds to the gradient, not yet multiplied out. A chunk has a leading time axis."""
+    """What one step adds to the gradient, not yet multiplied out.
+
+    A chunk has a leading time axis.
+    """
 
     inputs: tuple[jax.Array, ...]  # of each shared layer, and of the heads
     features: jax.Array | None  # f_t, where returns are fitted
@@ -76,12 +82,16 @@ def start(dim: int, batch: tuple[int, ...], features: int) -> Traces:
     zeros = jnp.zeros((dim, *batch))
     if not features:
         return Traces(zeros, zeros, None)
-    return Traces(zeros, zeros, Fitting(zeros, jnp.zeros((features, dim, *batch)), no_sums(batch, features)))
+    return Traces(
+        zeros, zeros, Fitting(zeros, jnp.zeros((features, dim, *batch)), no_sums(batch, features))
+    )
 
 
 def no_sums(batch: tuple[int, ...], features: int) -> ReturnSums:
     """Before the first step."""
-    one, each, pairs = (jnp.zeros((*shape, *batch)) for shape in ((), (features,), (features, features)))
+    one, each, pairs = (
+        jnp.zeros((*shape, *batch)) for shape in ((), (features,), (features, features))
+    )
     return ReturnSums(gram=pairs, total=each, squares=one, decay=each, decay2=one, cross=one)
 
 
@@ -100,17 +110,34 @@ def tape(
     to_value = jnp.full_like(value, -2 * options.value_weight if options.critic else 0.0)
     value = value if options.critic else jnp.zeros_like(value)
     phi = policy.backward(params, inputs, to_outputs, to_value)
-    rest = policy.backward(params, inputs, -value * to_outputs + options.entropy_weight * minus_entropy, -value * to_value)
+    rest = policy.backward(
+        params,
+        inputs,
+        -value * to_outputs + options.entropy_weight * minus_entropy,
+        -value * to_value,
+    )
     return Tape(inputs, features, phi, rest)
 
 
-def advance(policy: Policy, traces: Traces, chunk: Tape, rewards: jax.Array, lived: jax.Array, discount: float) -> Traces:
-    """Add a chunk of n steps: tape, rewards (n, *batch), and which of them happened (the first few of each lane)."""
+def advance(
+    policy: Policy,
+    traces: Traces,
+    chunk: Tape,
+    rewards: jax.Array,
+    lived: jax.Array,
+    discount: float,
+) -> Traces:
+    """Add a chunk of n steps: tape, rewards (n, *batch), and which of them happened (the first few
+    of each lane).
+    """
     n = rewards.shape[0]
     rewards = jnp.where(lived, rewards, 0.0)
     # R_t as far as this chunk knows it, and Σ_j γ^{j+1} r_j, its worth to the steps before.
-    ahead = np.subtract.outer(np.arange(n), np.arange(-1, n)).T  # (n + 1, n): j − t for t = −1 … n − 1
-    discounting = jnp.asarray(np.where(ahead >= 0, float(discount) ** np.maximum(ahead, 0), 0.0), rewards.dtype)
+    # (n + 1, n): j − t for t = −1 … n − 1
+    ahead = np.subtract.outer(np.arange(n), np.arange(-1, n)).T
+    discounting = jnp.asarray(
+        np.where(ahead >= 0, float(discount) ** np.maximum(ahead, 0), 0.0), rewards.dtype
+    )
     returns = sum_of_products([discounting[:, j, None] for j in range(n)], list(rewards))
     count = jnp.sum(lived, axis=0)
     fading = jnp.where(lived, discount ** jnp.maximum(count - 1 - jnp.arange(n)[:, None], 0), 0.0)
@@ -136,15 +163,24 @@ def advance(policy: Policy, traces: Traces, chunk: Tape, rewards: jax.Array, liv
     return Traces(eligibility, weighted + multiply_out(returns[1:], False), more)
 
 
-def finish(traces: Traces, length: jax.Array, last_value: jax.Array, options: LossOptions) -> Gradients:
-    """The sums of a whole episode, bootstrap included. `last_value` stands for V(s_T) (see `bootstrap_value`)."""
+def finish(
+    traces: Traces, length: jax.Array, last_value: jax.Array, options: LossOptions
+) -> Gradients:
+    """The sums of a whole episode, bootstrap included.
+
+    `last_value` stands for V(s_T) (see `bootstrap_value`).
+    """
     last_reward = options.discount * last_value
-    weight = 1.0 / jnp.maximum(length, 1) if options.reduction == "mean" else jnp.ones_like(last_reward)
+    weight = (
+        1.0 / jnp.maximum(length, 1) if options.reduction == "mean" else jnp.ones_like(last_reward)
+    )
     weighted = (traces.weighted + last_reward * traces.eligibility) * weight
     if traces.more is None:
         return Gradients(weighted, None)
     rest, plain, sums = traces.more
-    return Gradients(weighted, Fitting(rest * weight, plain * weight, _add_reward(sums, last_reward)))
+    return Gradients(
+        weighted, Fitting(rest * weight, plain * weight, _add_reward(sums, last_reward))
+    )
 
 
 def combine(total: Gradients, episodes: int, options: LossOptions) -> jax.Array:
@@ -156,16 +192,24 @@ def combine(total: Gradients, episodes: int, options: LossOptions) -> jax.Array:
     residual = total.weighted - sum_of_products(list(beta), list(plain))
     deviation = jnp.ones_like(s.squares)
     if options.standardize == "scale":
-        explained = sum_of_products(list(beta), list(2 * s.total - sum_of_products(list(beta), list(s.gram))))
+        explained = sum_of_products(
+            list(beta), list(2 * s.total - sum_of_products(list(beta), list(s.gram)))
+        )
         deviation = jnp.sqrt(jnp.maximum(s.squares - explained, 0.0) / jnp.maximum(s.gram[0, 0], 1))
     return (residual / jnp.maximum(deviation, STD_FLOOR) + rest) / episodes
 
 
-def add_steps(s: ReturnSums, features: jax.Array, rewards: jax.Array, lived: jax.Array, discount: float) -> ReturnSums:
+def add_steps(
+    s: ReturnSums, features: jax.Array, rewards: jax.Array, lived: jax.Array, discount: float
+) -> ReturnSums:
     """Add a chunk of steps: f_t (n, k, *batch), rewards (n, *batch), and which of them happened."""
     f = lived[:, None] * features
     for i in range(rewards.shape[0]):
-        shifted = s._replace(decay=discount * s.decay + f[i], decay2=discount**2 * s.decay2 + 1, cross=discount * s.cross)
+        shifted = s._replace(
+            decay=discount * s.decay + f[i],
+            decay2=discount**2 * s.decay2 + 1,
+            cross=discount * s.cross,
+        )
         added = _add_reward(shifted, rewards[i])
         s = ReturnSums(*(jnp.where(lived[i], new, old) for new, old in zip(added, s, strict=True)))
     return s._replace(gram=s.gram + sum_of_products([v[:, None] for v in f], [v[None] for v in f]))

@@ -1,8 +1,8 @@
 """π(·|s; θ) and V(s; θ): an actor-critic network over one flat vector θ.
 
-Arrays are *feature first*: every function here works on θ of shape (d, *batch) and observations of shape
-(features, *batch), so one network serves a single agent (batch = ()) and thousands of trials side by side, whose
-contiguous trailing axis is what a CPU's vector unit and a GPU want.
+Arrays are *feature first*: every function here works on θ of shape (d, *batch) and observations of
+shape (features, *batch), so one network serves a single agent (batch = ()) and thousands of trials
+side by side, whose contiguous trailing axis is what a CPU's vector unit and a GPU want.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Params(NamedTuple):
 class ActorCritic:
     """Shared ReLU layers, then a linear policy head (logits) and a linear value head.
 
-    The paper's network is `hidden=(16,), biases=False` on CartPole: θ^(c) ∈ R^{16×4}, θ^(p) ∈ R^{2×16},
-    θ^(v) ∈ R^{1×16}, d = 112.
+    The paper's network is `hidden=(16,), biases=False` on CartPole: θ^(c) ∈ R^{16×4}, θ^(p) ∈
+    R^{2×16}, θ^(v) ∈ R^{1×16}, d = 112.
     """
 
     observation_dim: int
@@ -88,33 +88,54 @@ class ActorCritic:
         return Params(tuple(layers[:-2]), layers[-2], layers[-1])
 
     def apply(self, params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Outputs (logits or means, *batch) and values (*batch) at observations (features, *batch)."""
+        """Outputs (logits or means, *batch) and values (*batch) at observations
+        (features, *batch).
+        """
         outputs, value, _ = self.forward(params, observation)
         return outputs, value
 
-    def forward(self, params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+    def forward(
+        self, params: Params, observation: jax.Array
+    ) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
         """`apply`, and the inputs of each shared layer and of the heads, which `backward` needs."""
         inputs = [self._seen(observation)]
         for layer in params.shared:
             inputs.append(jax.nn.relu(_affine(layer, inputs[-1])))
-        return _affine(params.policy, inputs[-1]), _affine(params.value, inputs[-1])[0], tuple(inputs)
+        return (
+            _affine(params.policy, inputs[-1]),
+            _affine(params.value, inputs[-1])[0],
+            tuple(inputs),
+        )
 
     def backward(
-        self, params: Params, inputs: tuple[jax.Array, ...], to_outputs: jax.Array, to_value: jax.Array
+        self,
+        params: Params,
+        inputs: tuple[jax.Array, ...],
+        to_outputs: jax.Array,
+        to_value: jax.Array,
     ) -> tuple[jax.Array, ...]:
-        """The cotangent of each layer's output, in the order of `shapes`, given those of the policy's outputs and the value.
+        """The cotangent of each layer's output, in the order of `shapes`, given those of the
+        policy's outputs and the value.
 
-        A layer's gradient is the outer product of its cotangent and its input (and the cotangent itself for the bias).
+        A layer's gradient is the outer product of its cotangent and its input (and the cotangent
+        itself for the bias).
         """
         cotangents = [to_value[None], to_outputs]
-        back = sum_of_products(list(params.policy.weight), list(to_outputs)) + to_value * params.value.weight[0]
+        back = (
+            sum_of_products(list(params.policy.weight), list(to_outputs))
+            + to_value * params.value.weight[0]
+        )
         for layer, output in zip(reversed(params.shared), reversed(inputs), strict=False):
             cotangents.append(jnp.where(output > 0, back, 0.0))
             back = sum_of_products(list(layer.weight), list(cotangents[-1]))
         return tuple(reversed(cotangents))
 
-    def multiply_out(self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:
-        """Σ_t cotangent_t ⊗ input_t of every layer, flat in the order of θ; both have a leading time axis."""
+    def multiply_out(
+        self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]
+    ) -> jax.Array:
+        """Σ_t cotangent_t ⊗ input_t of every layer, flat in the order of θ; both have a leading
+        time axis.
+        """
         pieces = []
         for layer, cotangent in enumerate(cotangents):
             x = inputs[min(layer, len(inputs) - 1)]  # both heads read the last input
@@ -138,20 +159,26 @@ class ActorCritic:
         return slice(self.dim - (self.actions.outputs + 1) * inputs, self.dim - inputs)
 
     def scale_outputs(self, theta: jax.Array, factor: jax.Array) -> jax.Array:
-        """θ (d,) whose policy has its outputs multiplied by a factor: the policy's head is linear."""
+        """θ (d,) whose policy has its outputs multiplied by a factor: the policy's head
+        is linear.
+        """
         return theta.at[self.head].multiply(factor)
 
     def init(self, key: jax.Array, how: str = "glorot") -> jax.Array:
-        """θ_0: `glorot` (uniform ±√(6/(inputs + outputs)), biases zero), `normal` (N(0, 0.1²)), `zeros`, or `flat`.
+        """θ_0: `glorot` (uniform ±√(6/(inputs + outputs)), biases zero), `normal` (N(0, 0.1²)),
+        `zeros`, or `flat`.
 
-        `flat` is Glorot's with a smaller policy head (× 0.3): less has to be unlearnt through the noise.
+        `flat` is Glorot's with a smaller policy head (× 0.3): less has to be unlearnt through the
+        noise.
         """
         if how == "normal":
             return 0.1 * jax.random.normal(key, (self.dim,))
         if how == "zeros":
             return jnp.zeros((self.dim,))
         pieces = []
-        for (out, into), k in zip(self.shapes, jax.random.split(key, len(self.shapes)), strict=True):
+        for (out, into), k in zip(
+            self.shapes, jax.random.split(key, len(self.shapes)), strict=True
+        ):
             limit = math.sqrt(6 / (into + out))
             pieces.append(jax.random.uniform(k, (out * into,), minval=-limit, maxval=limit))
             if self.biases:
@@ -177,19 +204,25 @@ class Policy(Protocol):
     def apply(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Outputs (outputs, *batch) and values (*batch) at observations (features, *batch)."""
 
-    def forward(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+    def forward(
+        self, params: Any, observation: jax.Array
+    ) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
         """`apply`, and what `backward` needs."""
 
     def backward(
         self, params: Any, inputs: tuple[jax.Array, ...], to_outputs: jax.Array, to_value: jax.Array
     ) -> tuple[jax.Array, ...]:
-        """What each step adds to the gradient, not yet multiplied out, given the cotangents of outputs and value."""
+        """What each step adds to the gradient, not yet multiplied out, given the cotangents of
+        outputs and value.
+        """
 
-    def multiply_out(self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:
+    def multiply_out(
+        self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]
+    ) -> jax.Array:
         """The gradient (d, *batch) of a chunk of steps: both have a leading time axis."""
 
     def init(self, key: jax.Array, how: str = ...) -> jax.Array:
-        """θ_0."""
+        """Draws θ_0 in the way that `how` names."""
 
 
 def _affine(layer: Layer, x: jax.Array) -> jax.Array:
@@ -199,7 +232,9 @@ def _affine(layer: Layer, x: jax.Array) -> jax.Array:
 
 
 def sum_of_products(left: list[jax.Array], right: list[jax.Array]) -> jax.Array:
-    """Σ_i left_i · right_i, written out: XLA's CPU backend then makes one loop of it, vectorised over the batch."""
+    """Σ_i left_i · right_i, written out: XLA's CPU backend then makes one loop of it, vectorised
+    over the batch.
+    """
     total = left[0] * right[0]
     for a, b in zip(left[1:], right[1:], strict=True):
         total = total + a * b

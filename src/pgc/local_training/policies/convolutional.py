@@ -1,4 +1,6 @@
-"""A small convolutional network for pictures: three strided convolutions, one hidden layer, a linear policy head and a value."""
+"""A small convolutional network for pictures: three strided convolutions, one hidden layer, a
+linear policy head and a value.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def convolutional(shape: tuple[int, int, int], outputs: int, seed: int = 0) -> O
     weights: dict[str, Any] = {}
     size, into = list(shape[:2]), channels
     for i, out in enumerate(FILTERS):
-        weights[f"convolution{i}"] = _normal(rng, (WINDOW, WINDOW, into, out), WINDOW * WINDOW * into)
+        weights[f"convolution{i}"] = _normal(
+            rng, (WINDOW, WINDOW, into, out), WINDOW * WINDOW * into
+        )
         size, into = [-(-n // 2) for n in size], out
     flat = math.prod(size) * into
     weights["hidden"] = _normal(rng, (flat, HIDDEN), flat)
@@ -39,7 +43,11 @@ def _apply(weights: dict[str, jax.Array], picture: jax.Array) -> tuple[jax.Array
     x = picture[None] - 0.5
     for i in range(len(FILTERS)):
         x = jax.lax.conv_general_dilated(
-            x, weights[f"convolution{i}"], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            x,
+            weights[f"convolution{i}"],
+            (2, 2),
+            "SAME",
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )
         x = jax.nn.relu(x)
     x = jax.nn.relu(x.reshape(-1) @ weights["hidden"])

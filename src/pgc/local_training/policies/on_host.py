@@ -1,4 +1,6 @@
-"""What an agent on the host needs of a policy: NumPy's for the built-in network; JAX and PyTorch do for one's own."""
+"""What an agent on the host needs of a policy: NumPy's for the built-in network; JAX and PyTorch do
+for one's own.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from pgc.local_training.numpy_network import Passed
 from pgc.local_training.policies.own import OwnPolicy
 
 WIDTH = 64
-"""Rows of a compiled call: always as many, so that a row does not depend on how many others there are."""
+"""Rows of a compiled call: always as many, so that a row does not depend on how many others there
+are."""
 
 
 class HostPolicy(Protocol):
@@ -23,7 +26,9 @@ class HostPolicy(Protocol):
     def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
         """Outputs and values at observations, a row for each."""
 
-    def backward(self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray) -> np.ndarray:
+    def backward(
+        self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
+    ) -> np.ndarray:
         """The gradient (d,) of a sum over steps, from its derivatives by outputs and values."""
 
     def stack(self, thetas: list[np.ndarray]) -> Any:
@@ -33,10 +38,13 @@ class HostPolicy(Protocol):
         """Another θ in a row."""
 
     def keep(self, stack: Any, rows: np.ndarray) -> Any:
-        """These rows only."""
+        """Returns the stack with these rows only."""
 
     def each(self, stack: Any, observations: np.ndarray) -> np.ndarray:
-        """Outputs of each θ at its own observation. A row does not depend on the others, to the bit."""
+        """Outputs of each θ at its own observation.
+
+        A row does not depend on the others, to the bit.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +63,14 @@ class JaxOnHost:
         n = len(observations)
         return Passed([observations], np.concatenate(outputs)[:n], np.concatenate(values)[:n])
 
-    def backward(self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray) -> np.ndarray:
+    def backward(
+        self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
+    ) -> np.ndarray:
         """The gradient (d,) of a sum over steps."""
         total, flat = np.zeros(len(theta)), jnp.asarray(theta, jnp.float32)
-        for some in zip(*(_pieces(part) for part in (passed.inputs[0], to_outputs, to_values)), strict=True):
+        for some in zip(
+            *(_pieces(part) for part in (passed.inputs[0], to_outputs, to_values)), strict=True
+        ):
             total += np.asarray(self._pull(flat, *some), float)
         return total
 
@@ -71,7 +83,7 @@ class JaxOnHost:
         stack[row] = theta
 
     def keep(self, stack: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """These rows only."""
+        """Returns the stack with these rows only."""
         kept: np.ndarray = stack[rows]
         return kept
 
@@ -91,7 +103,9 @@ class JaxOnHost:
 
     @cached_property
     def _pull(self) -> Any:
-        def total(theta: jax.Array, observations: jax.Array, to_outputs: jax.Array, to_values: jax.Array) -> jax.Array:
+        def total(
+            theta: jax.Array, observations: jax.Array, to_outputs: jax.Array, to_values: jax.Array
+        ) -> jax.Array:
             outputs, values = jax.vmap(self.policy._one, (None, 0))(theta, observations)
             return jnp.sum(outputs * to_outputs) + jnp.sum(values * to_values)
 
@@ -104,4 +118,6 @@ def _pieces(rows: np.ndarray) -> list[np.ndarray]:
 
 
 def _padded(rows: np.ndarray, width: int) -> np.ndarray:
-    return np.concatenate([rows, np.zeros((width - len(rows), *rows.shape[1:]), rows.dtype)]).astype(np.float32)
+    return np.concatenate(
+        [rows, np.zeros((width - len(rows), *rows.shape[1:]), rows.dtype)]
+    ).astype(np.float32)

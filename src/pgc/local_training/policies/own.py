@@ -1,15 +1,17 @@
-"""A policy of one's own: any function of (θ, observation), or a module of Flax, Equinox or PyTorch, over one flat vector θ.
+"""A policy of one's own: any function of (θ, observation), or a module of Flax, Equinox or PyTorch,
+over one flat vector θ.
 
-`--policy MODULE:NAME` names a function of (observation_shape, outputs) that returns what one of these made:
+`--policy MODULE:NAME` names a function of (observation_shape, outputs) that returns what one of
+these made:
 
     from_function(apply, theta)    apply(θ, observation) in JAX -> outputs, or (outputs, value)
     from_flax(module, shape)       a flax.linen or flax.nnx module, called with one observation
     from_equinox(module)           an Equinox module, called with one observation
-    from_torch(module)             a torch.nn.Module, called with a batch of observations; it plays on the host only
+    from_torch(module)             a torch.nn.Module, called with a batch; it plays on the host only
 
-`outputs` are logits of discrete actions, or means of continuous ones in units of half their range. Its own initial weights are
-θ_0. Observations come as the world has them, unless `normalize` is on: then as [−1, 1] by their public bounds (a picture's bytes
-as [0, 1]).
+`outputs` are logits of discrete actions, or means of continuous ones in units of half their range.
+Its own initial weights are θ_0. Observations come as the world has them, unless `normalize` is on:
+then as [−1, 1] by their public bounds (a picture's bytes as [0, 1]).
 """
 
 from __future__ import annotations
@@ -39,9 +41,14 @@ class Own:
 
 
 def from_function(apply: Function, theta: Any) -> Own:
-    """`apply(θ, observation)` in JAX, and θ_0: a vector, or any tree of arrays, which is flattened."""
+    """`apply(θ, observation)` in JAX, and θ_0: a vector, or any tree of arrays, which
+    is flattened.
+    """
     flat, unflatten = ravel_pytree(theta)
-    return Own(lambda vector, observation: apply(unflatten(vector), observation), np.asarray(flat, np.float32))
+    return Own(
+        lambda vector, observation: apply(unflatten(vector), observation),
+        np.asarray(flat, np.float32),
+    )
 
 
 def from_flax(module: Any, observation_shape: Sequence[int], seed: int = 0) -> Own:
@@ -62,7 +69,9 @@ def from_equinox(module: Any) -> Own:
     """An Equinox module: its floating-point arrays are θ."""
     equinox = require("equinox", "equinox")
     weights, rest = equinox.partition(module, equinox.is_inexact_array)
-    return from_function(lambda params, observation: equinox.combine(params, rest)(observation), weights)
+    return from_function(
+        lambda params, observation: equinox.combine(params, rest)(observation), weights
+    )
 
 
 def from_torch(module: Any) -> Any:
@@ -74,7 +83,9 @@ def from_torch(module: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class OwnPolicy:
-    """π and V of a function in JAX, as the rest of pgc knows a policy: feature first, over any batch (see `ActorCritic`)."""
+    """π and V of a function in JAX, as the rest of pgc knows a policy: feature first, over any
+    batch (see `ActorCritic`).
+    """
 
     own: Own
     shape: tuple[int, ...]
@@ -91,11 +102,17 @@ class OwnPolicy:
             raise
         except Exception as error:
             raise PgcError(
-                f"the policy cannot be called with an observation of shape {self.shape}: {in_one_line(error)}"
+                f"the policy cannot be called with an observation of shape {self.shape}: "
+                f"{in_one_line(error)}"
             ) from None
         if made[0].shape != (self.actions.outputs,) or made[1].shape != ():
-            raise PgcError(f"the policy returns outputs of shape {made[0].shape}; this world needs ({self.actions.outputs},)")
-        if not bool(jnp.isfinite(self._one(jnp.asarray(self.own.start), jnp.zeros(self._flat))[0]).all()):
+            raise PgcError(
+                f"the policy returns outputs of shape {made[0].shape}; this world needs "
+                f"({self.actions.outputs},)"
+            )
+        if not bool(
+            jnp.isfinite(self._one(jnp.asarray(self.own.start), jnp.zeros(self._flat))[0]).all()
+        ):
             raise PgcError("the policy's outputs are not finite at θ_0 and an observation of zeros")
 
     @property
@@ -132,18 +149,26 @@ class OwnPolicy:
         outputs, values = self._each(_last(params), _last(observation))
         return _first(outputs), values
 
-    def forward(self, params: jax.Array, observation: jax.Array) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+    def forward(
+        self, params: jax.Array, observation: jax.Array
+    ) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
         """`apply`, and what `backward` needs."""
         return *self.apply(params, observation), (observation,)
 
     def backward(
-        self, params: jax.Array, inputs: tuple[jax.Array, ...], to_outputs: jax.Array, to_value: jax.Array
+        self,
+        params: jax.Array,
+        inputs: tuple[jax.Array, ...],
+        to_outputs: jax.Array,
+        to_value: jax.Array,
     ) -> tuple[jax.Array, ...]:
         """The gradient (d, *batch) of each step, from its derivatives by outputs and value."""
         made = self._pull_each(_last(params), _last(inputs[0]), _last(to_outputs), to_value)
         return (_first(made),)
 
-    def multiply_out(self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]) -> jax.Array:
+    def multiply_out(
+        self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]
+    ) -> jax.Array:
         """The sum over time of what `backward` gave."""
         return jnp.sum(cotangents[0], axis=0)
 
@@ -151,9 +176,13 @@ class OwnPolicy:
         """θ_0: the module's own."""
         return jnp.asarray(self.own.start)
 
-    def pull(self, theta: jax.Array, observation: jax.Array, to_outputs: jax.Array, to_value: jax.Array) -> jax.Array:
+    def pull(
+        self, theta: jax.Array, observation: jax.Array, to_outputs: jax.Array, to_value: jax.Array
+    ) -> jax.Array:
         """The gradient (d,) at one observation."""
-        gradient: jax.Array = jax.vjp(lambda t: self._one(t, observation), theta)[1]((to_outputs, to_value))[0]
+        gradient: jax.Array = jax.vjp(lambda t: self._one(t, observation), theta)[1](
+            (to_outputs, to_value)
+        )[0]
         return gradient
 
     @cached_property

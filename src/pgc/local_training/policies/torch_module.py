@@ -17,7 +17,9 @@ from pgc.spaces import Actions, Bounds
 
 @dataclass(frozen=True, eq=False)
 class OwnTorch:
-    """A torch.nn.Module, called with a batch of observations: outputs (n, k), or (outputs, values (n,))."""
+    """A torch.nn.Module, called with a batch of observations: outputs (n, k), or (outputs, values
+    (n,)).
+    """
 
     module: Any
 
@@ -28,8 +30,10 @@ class OwnTorch:
 
     @property
     def start(self) -> np.ndarray:
-        """Its own weights."""
-        flat: np.ndarray = np.concatenate([p.detach().cpu().numpy().ravel() for p in self.module.parameters()]).astype(np.float32)
+        """θ_0: the weights that the module has, as one vector."""
+        flat: np.ndarray = np.concatenate(
+            [p.detach().cpu().numpy().ravel() for p in self.module.parameters()]
+        ).astype(np.float32)
         return flat
 
 
@@ -50,10 +54,13 @@ class TorchPolicy:
             outputs, _ = self._call(self.own.start, np.zeros((2, int(np.prod(self.shape)))))
         except Exception as error:
             called = f"observations of shape (n, {self.shape})"
-            raise PgcError(f"the policy cannot be called with {called}: {in_one_line(error)}") from None
+            raise PgcError(
+                f"the policy cannot be called with {called}: {in_one_line(error)}"
+            ) from None
         if tuple(outputs.shape) != (2, self.actions.outputs):
             raise PgcError(
-                f"the policy returns outputs of shape {tuple(outputs.shape)}; this world needs (n, {self.actions.outputs})"
+                f"the policy returns outputs of shape {tuple(outputs.shape)}; this world needs (n, "
+                f"{self.actions.outputs})"
             )
 
     @property
@@ -76,7 +83,9 @@ class TorchPolicy:
             outputs, values = self._call(theta, observations)
         return Passed([observations], outputs.double().numpy(), values.double().numpy())
 
-    def backward(self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray) -> np.ndarray:
+    def backward(
+        self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
+    ) -> np.ndarray:
         """The gradient (d,) of a sum over steps."""
         torch = self._torch
         flat = torch.tensor(theta, dtype=torch.float32, requires_grad=True)
@@ -96,23 +105,28 @@ class TorchPolicy:
         stack[row] = theta
 
     def keep(self, stack: list[np.ndarray], rows: np.ndarray) -> list[np.ndarray]:
-        """These rows only."""
+        """Returns the stack with these rows only."""
         return [stack[row] for row in rows]
 
     def each(self, stack: list[np.ndarray], observations: np.ndarray) -> np.ndarray:
-        """Outputs of each θ at its own observation: a call for each row, so that it does not depend on the others, to the bit.
+        """Outputs of each θ at its own observation: a call for each row, so that it does not depend
+        on the others, to the bit.
 
         (In a batch it would: how a matrix product is cut into pieces depends on where a row is.)
         """
         torch = self._torch
-        seen = torch.as_tensor(self._seen(observations), dtype=torch.float32).reshape(-1, 1, *self.shape)
+        seen = torch.as_tensor(self._seen(observations), dtype=torch.float32).reshape(
+            -1, 1, *self.shape
+        )
         weights: dict[int, Any] = {}
         made = np.empty((len(stack), self.actions.outputs))
         with torch.inference_mode():
             for row, theta in enumerate(stack):
                 if id(theta) not in weights:
                     weights[id(theta)] = self._weights(theta)
-                outputs = torch.func.functional_call(self.own.module, weights[id(theta)], (seen[row],))
+                outputs = torch.func.functional_call(
+                    self.own.module, weights[id(theta)], (seen[row],)
+                )
                 made[row] = (outputs[0] if isinstance(outputs, tuple) else outputs).numpy()[0]
         return made
 
@@ -122,7 +136,9 @@ class TorchPolicy:
 
     def _call(self, theta: Any, observations: np.ndarray) -> tuple[Any, Any]:
         torch, weights = self._torch, self._weights(theta)
-        seen = torch.as_tensor(self._seen(observations), dtype=torch.float32).reshape(-1, *self.shape)
+        seen = torch.as_tensor(self._seen(observations), dtype=torch.float32).reshape(
+            -1, *self.shape
+        )
         made = torch.func.functional_call(self.own.module, weights, (seen,))
         outputs, values = made if isinstance(made, tuple) else (made, torch.zeros(len(seen)))
         return outputs, values.reshape(len(seen))
@@ -130,7 +146,11 @@ class TorchPolicy:
     def _weights(self, theta: Any) -> dict[str, Any]:
         """θ as the module's parameters."""
         torch = self._torch
-        flat = theta if isinstance(theta, torch.Tensor) else torch.as_tensor(np.asarray(theta, np.float32))
+        flat = (
+            theta
+            if isinstance(theta, torch.Tensor)
+            else torch.as_tensor(np.asarray(theta, np.float32))
+        )
         at, weights = 0, {}
         for name, shape in self.own.shapes.items():
             weights[name] = flat[at : at + shape.numel()].view(shape)

@@ -1,1 +1,3 @@
-"""Private environments: a World is what is public of one; a Population is a distribution over its private part ψ."""
+"""Private environments: a World is what is public of one; a Population is a distribution over its
+private part ψ.
+"""

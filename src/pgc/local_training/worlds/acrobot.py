@@ -1,4 +1,6 @@
-"""Acrobot with every physical constant a field of ψ (Sutton 1996; Gymnasium's `Acrobot-v1`, its "book" equations)."""
+"""Acrobot with every physical constant a field of ψ (Sutton 1996; Gymnasium's `Acrobot-v1`, its
+"book" equations).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class AcrobotPsi(NamedTuple):
 
 
 class AcrobotState(NamedTuple):
-    """Angle of the first link from hanging down, of the second from the first, and their velocities."""
+    """Angle of the first link from hanging down, of the second from the first, and their
+    velocities.
+    """
 
     angle_1: jax.Array
     angle_2: jax.Array
@@ -37,7 +41,9 @@ class AcrobotState(NamedTuple):
 
 
 class Acrobot(CompiledWorld):
-    """Swing two links up by a torque of −1, 0 or +1 (actions 0, 1, 2) at the joint between them; −1 a step until it is up."""
+    """Swing two links up by a torque of −1, 0 or +1 (actions 0, 1, 2) at the joint between them; −1
+    a step until it is up.
+    """
 
     name = "acrobot"
     observation_dim = 6
@@ -64,21 +70,33 @@ class Acrobot(CompiledWorld):
         """ρ: each coordinate uniform on [−0.1, 0.1)."""
         return AcrobotState(*jax.random.uniform(key, (4,), minval=-0.1, maxval=0.1))
 
-    def step(self, key: jax.Array, state: AcrobotState, action: jax.Array, psi: AcrobotPsi) -> Transition:
-        """One step of fourth-order Runge and Kutta, as in Gymnasium. Reward −1, and 0 for the step that gets there."""
+    def step(
+        self, key: jax.Array, state: AcrobotState, action: jax.Array, psi: AcrobotPsi
+    ) -> Transition:
+        """One step of fourth-order Runge and Kutta, as in Gymnasium.
+
+        Reward −1, and 0 for the step that gets there.
+        """
         torque, h = (action - 1.0) * psi.torque, psi.time_step
 
         def slope(s: AcrobotState) -> AcrobotState:
             return _dynamics(s, torque, psi)
 
         def ahead(by: float | jax.Array, k: AcrobotState) -> AcrobotState:
-            return AcrobotState(*(value + by * change for value, change in zip(state, k, strict=True)))
+            return AcrobotState(
+                *(value + by * change for value, change in zip(state, k, strict=True))
+            )
 
         k1 = slope(state)
         k2 = slope(ahead(h / 2, k1))
         k3 = slope(ahead(h / 2, k2))
         k4 = slope(ahead(h, k3))
-        moved = AcrobotState(*(s + h / 6 * (a + 2 * b + 2 * c + d) for s, a, b, c, d in zip(state, k1, k2, k3, k4, strict=True)))
+        moved = AcrobotState(
+            *(
+                s + h / 6 * (a + 2 * b + 2 * c + d)
+                for s, a, b, c, d in zip(state, k1, k2, k3, k4, strict=True)
+            )
+        )
         moved = AcrobotState(
             _wrap(moved.angle_1),
             _wrap(moved.angle_2),
@@ -103,7 +121,10 @@ class Acrobot(CompiledWorld):
 
 
 def _dynamics(s: AcrobotState, torque: jax.Array, psi: AcrobotPsi) -> AcrobotState:
-    """Velocities and accelerations (Sutton and Barto 1998, figure 11.5). Centres of mass are half-way along the links."""
+    """Velocities and accelerations (Sutton and Barto 1998, figure 11.5).
+
+    Centres of mass are half-way along the links.
+    """
     m1, m2, l1, g = psi.mass_1, psi.mass_2, psi.length_1, psi.gravity
     c1, c2, inertia = psi.length_1 / 2, psi.length_2 / 2, psi.inertia
     cos2, sin2 = jnp.cos(s.angle_2), jnp.sin(s.angle_2)
@@ -116,7 +137,9 @@ def _dynamics(s: AcrobotState, torque: jax.Array, psi: AcrobotPsi) -> AcrobotSta
         + (m1 * c1 + m2 * l1) * g * jnp.sin(s.angle_1)
         + phi2
     )
-    acc_2 = (torque + d2 / d1 * phi1 - m2 * l1 * c2 * s.dot_1**2 * sin2 - phi2) / (m2 * c2**2 + inertia - d2**2 / d1)
+    acc_2 = (torque + d2 / d1 * phi1 - m2 * l1 * c2 * s.dot_1**2 * sin2 - phi2) / (
+        m2 * c2**2 + inertia - d2**2 / d1
+    )
     acc_1 = -(d2 * acc_2 + phi1) / d1
     return AcrobotState(s.dot_1, s.dot_2, acc_1, acc_2)
 

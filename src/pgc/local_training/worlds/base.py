@@ -1,7 +1,9 @@
-"""What a private environment T(ψ) is. A World is what everyone knows of it; its private part is ψ, one value per agent.
+"""What a private environment T(ψ) is. A World is what everyone knows of it; its private part is ψ,
+one value per agent.
 
-A `CompiledWorld` has pure `reset` and `step` over (key, state, action, ψ), written for *one* environment on scalars; batching is
-the caller's `vmap`. A `HostWorld` (`host.py`) makes Gymnasium environments, which play on the host.
+A `CompiledWorld` has pure `reset` and `step` over (key, state, action, ψ), written for *one*
+environment on scalars; batching is the caller's `vmap`. A `HostWorld` (`host.py`) makes Gymnasium
+environments, which play on the host.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Transition(NamedTuple):
 
 
 class World(ABC):
-    """A family of Markov decision processes T(ψ), ψ ∈ Ψ, that differ in their dynamics only: what is public of it."""
+    """A family of Markov decision processes T(ψ), ψ ∈ Ψ, that differ in their dynamics only: what
+    is public of it.
+    """
 
     name: str
     observation_dim: int
@@ -41,8 +45,8 @@ class World(ABC):
     score_threshold: float
     """Θ: an episode with at least this score is a success."""
     observation_bounds: Bounds
-    """Public box in which observations usually lie, known before any agent reports, hence free of ε. A value outside is
-    legal."""
+    """Public box in which observations usually lie, known before any agent reports, hence free of
+    ε. A value outside is legal."""
     default_psi: Any
     """The world's usual parameters; its fields are the fields of ψ."""
     positive: tuple[str, ...] = ()
@@ -60,7 +64,9 @@ class CompiledWorld(World):
     """What a picture of a state shows: left, right, bottom, top, in the coordinates of `sketch`."""
 
     def __eq__(self, other: object) -> bool:
-        """Worlds have no state: two of one class are the same, and share what was compiled for them."""
+        """Worlds have no state: two of one class are the same, and share what was compiled for
+        them.
+        """
         return type(self) is type(other)
 
     def __hash__(self) -> int:

@@ -1,7 +1,8 @@
-"""CartPole with every physical constant a field of ψ (Barto, Sutton, Anderson 1983; Gymnasium's `CartPole-v1` physics).
+"""CartPole with every physical constant a field of ψ (Barto, Sutton, Anderson 1983; Gymnasium's
+`CartPole-v1` physics).
 
-Derived constants (total mass, pole mass × length) are computed at each step, never stored: a ψ with another mass cannot
-leave them stale.
+Derived constants (total mass, pole mass × length) are computed at each step, never stored: a ψ with
+another mass cannot leave them stale.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class CartPoleState(NamedTuple):
 
 
 class CartPole(CompiledWorld):
-    """Keep a pole upright on a cart by pushing left (0) or right (1); the score is the number of steps it stands."""
+    """Keep a pole upright on a cart by pushing left (0) or right (1); the score is the number of
+    steps it stands.
+    """
 
     name = "cartpole"
     observation_dim = 4
@@ -59,8 +62,13 @@ class CartPole(CompiledWorld):
         start = jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
         return CartPoleState(*start)
 
-    def step(self, key: jax.Array, state: CartPoleState, action: jax.Array, psi: CartPolePsi) -> Transition:
-        """Explicit Euler, as in Gymnasium. Reward 1 for every action, the one that drops the pole included."""
+    def step(
+        self, key: jax.Array, state: CartPoleState, action: jax.Array, psi: CartPolePsi
+    ) -> Transition:
+        """Explicit Euler, as in Gymnasium.
+
+        Reward 1 for every action, the one that drops the pole included.
+        """
         x, x_dot, angle, angle_dot = state
         total_mass = psi.cart_mass + psi.pole_mass
         pole_mass_length = psi.pole_mass * psi.length
@@ -68,7 +76,9 @@ class CartPole(CompiledWorld):
         cos, sin = jnp.cos(angle), jnp.sin(angle)
 
         pressure = (push + pole_mass_length * angle_dot**2 * sin) / total_mass
-        angle_acc = (psi.gravity * sin - cos * pressure) / (psi.length * (4.0 / 3.0 - psi.pole_mass * cos**2 / total_mass))
+        angle_acc = (psi.gravity * sin - cos * pressure) / (
+            psi.length * (4.0 / 3.0 - psi.pole_mass * cos**2 / total_mass)
+        )
         x_acc = pressure - pole_mass_length * angle_acc * cos / total_mass
 
         moved = CartPoleState(

@@ -1,8 +1,10 @@
-"""How one Gymnasium environment is made for one ψ: by constructor arguments, or by attributes that were there from the start.
+"""How one Gymnasium environment is made for one ψ: by constructor arguments, or by attributes that
+were there from the start.
 
-An attribute that is changed after construction leaves stale what the constructor derived from it: CartPole's `total_mass` keeps
-the mass of another pole. So attributes are *pinned while the constructor runs*: whenever it assigns a pinned one, ours is stored,
-and whatever it derives from it comes out right, in any environment.
+An attribute that is changed after construction leaves stale what the constructor derived from it:
+CartPole's `total_mass` keeps the mass of another pole. So attributes are *pinned while the
+constructor runs*: whenever it assigns a pinned one, ours is stored, and whatever it derives from it
+comes out right, in any environment.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ class Creator:
         """An environment whose ψ differs from the usual in these fields."""
         accepted = self._accepted
         usual = self.usual if changes else {}
-        changes = {k: int(v) if isinstance(usual[k], int) and v == int(v) else v for k, v in changes.items()}
+        changes = {
+            k: int(v) if isinstance(usual[k], int) and v == int(v) else v
+            for k, v in changes.items()
+        }
         given = {**self.arguments, **{k: v for k, v in changes.items() if k in accepted}}
         pins = {k: v for k, v in changes.items() if k not in accepted}
         if render:
@@ -47,11 +52,17 @@ class Creator:
             return pinned(self.make, pins, arguments) if pins else self.make(**arguments)
 
         try:
-            env = self._wrapped(make, given) if self.spec is not None and self.spec.additional_wrappers else make(**given)
+            env = (
+                self._wrapped(make, given)
+                if self.spec is not None and self.spec.additional_wrappers
+                else make(**given)
+            )
         except PgcError:
             raise
         except Exception as error:
-            raise PgcError(f"{self.name} cannot be made with {given | pins} ({in_one_line(error)})") from None
+            raise PgcError(
+                f"{self.name} cannot be made with {given | pins} ({in_one_line(error)})"
+            ) from None
         if not self._kept.issuperset(pins):
             self._check(env, pins)
             self._kept.update(pins)
@@ -62,7 +73,10 @@ class Creator:
         env.reset(seed=0)
         for name, value in pins.items():
             if getattr(inside(env), name, None) != value:
-                raise PgcError(f"{self.name} does not keep {name} = {value:g}; vary one of its constructor's arguments instead")
+                raise PgcError(
+                    f"{self.name} does not keep {name} = {value:g}; vary one of its constructor's "
+                    "arguments instead"
+                )
 
     @property
     def _accepted(self) -> dict[str, Any]:
@@ -74,28 +88,39 @@ class Creator:
 
     @cached_property
     def usual(self) -> dict[str, Number]:
-        """Every number that can be varied: arguments of the constructor, and attributes of what it makes.
+        """Every number that can be varied: arguments of the constructor, and attributes of what it
+        makes.
 
         Those that differ from one environment to the next (a time, a counter) belong to nobody's ψ.
         """
         accepted = {k: self.arguments.get(k, v) for k, v in self._accepted.items()}
         once, again = self._attributes(), self._attributes()
         same = {k: v for k, v in once.items() if _is_number(v) and k in again and again[k] == v}
-        return {k: v for k, v in (same | accepted).items() if _is_number(v) and k.isidentifier() and not k.startswith("_")}
+        return {
+            k: v
+            for k, v in (same | accepted).items()
+            if _is_number(v) and k.isidentifier() and not k.startswith("_")
+        }
 
     def _attributes(self) -> dict[str, Any]:
         env = inside(self.create({}))
-        found: dict[str, Any] = {k: v for kind in reversed(type(env).__mro__) for k, v in vars(kind).items()} | vars(env)
+        found: dict[str, Any] = {
+            k: v for kind in reversed(type(env).__mro__) for k, v in vars(kind).items()
+        } | vars(env)
         close(env)
         return found
 
     def _wrapped(self, make: Callable[..., Any], given: dict[str, Any]) -> Any:
-        spec = replace(self.spec, entry_point=make, kwargs=given, order_enforce=False, disable_env_checker=True)
+        spec = replace(
+            self.spec, entry_point=make, kwargs=given, order_enforce=False, disable_env_checker=True
+        )
         return require("gymnasium", "gymnasium").make(spec, max_episode_steps=-1)
 
 
 def find(name: str) -> Creator:
-    """By what follows `gymnasium:`, a registered id; or MODULE:CLASS of an environment of one's own."""
+    """By what follows `gymnasium:`, a registered id; or MODULE:CLASS of an environment of one's
+    own.
+    """
     gymnasium = require("gymnasium", "gymnasium")
     family, _, of = name.partition(":")
     if family != "gymnasium":
@@ -104,22 +129,31 @@ def find(name: str) -> Creator:
         spec = gymnasium.spec(of)
         make = spec.entry_point
         return Creator(
-            name, gymnasium.envs.registration.load_env_creator(make) if isinstance(make, str) else make, spec.kwargs, spec
+            name,
+            gymnasium.envs.registration.load_env_creator(make) if isinstance(make, str) else make,
+            spec.kwargs,
+            spec,
         )
-    except Exception as error:  # Gymnasium's own, ImportError of a namespace, and what an environment's module does
+    # Gymnasium's own, ImportError of a namespace, and what an environment's module does
+    except Exception as error:
         raise PgcError(f"Gymnasium has no environment '{of}' here ({in_one_line(error)})") from None
 
 
 def pinned(kind: Any, pins: dict[str, Any], arguments: dict[str, Any]) -> Any:
     """An environment whose constructor saw these attributes in place of its own."""
     if not isinstance(kind, type):
-        raise PgcError(f"only arguments of {getattr(kind, '__name__', kind)} can be varied, not {', '.join(pins)}")
+        raise PgcError(
+            f"only arguments of {getattr(kind, '__name__', kind)} can be varied, not "
+            f"{', '.join(pins)}"
+        )
 
     def keep(self: Any, name: str, value: Any) -> None:
         object.__setattr__(self, name, pins.get(name, value))
 
     of_class = {k: v for k, v in pins.items() if hasattr(kind, k)}
-    env = type(kind.__name__, (kind,), {**of_class, "__setattr__": keep, "__module__": kind.__module__})(**arguments)
+    env = type(
+        kind.__name__, (kind,), {**of_class, "__setattr__": keep, "__module__": kind.__module__}
+    )(**arguments)
     env.__class__ = kind  # from here on as any other, and as fast
     for name, value in of_class.items():
         setattr(env, name, value)

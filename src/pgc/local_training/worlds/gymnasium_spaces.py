@@ -1,4 +1,6 @@
-"""Gymnasium's spaces, as policies know them: actions as a distribution, observations as a vector of numbers."""
+"""Gymnasium's spaces, as policies know them: actions as a distribution, observations as a vector of
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,11 @@ class Acting(NamedTuple):
         """An int, or an array within the bounds."""
         if isinstance(self.actions, Categorical):
             return int(action) + self.first
-        return np.clip(action, self.actions.low, self.actions.high).astype(self.dtype).reshape(self.shape)
+        return (
+            np.clip(action, self.actions.low, self.actions.high)
+            .astype(self.dtype)
+            .reshape(self.shape)
+        )
 
 
 def observation_of(space: Any, name: str) -> Observation:
@@ -60,10 +66,16 @@ def observation_of(space: Any, name: str) -> Observation:
     if isinstance(space, spaces.Discrete):
         n = int(space.n)
         if n > MOST_CATEGORIES:
-            raise PgcError(f"{name} has {n} different observations; at most {MOST_CATEGORIES} can be told apart")
+            raise PgcError(
+                f"{name} has {n} different observations; at most {MOST_CATEGORIES} can be told "
+                "apart"
+            )
         return Observation(n, None, n, int(space.start), np.zeros(n), np.ones(n))
     if not isinstance(space, spaces.Box):
-        raise PgcError(f"{name} has observations of kind {_kind(space)}; pgc needs Box or Discrete ({_wrap(space)})")
+        raise PgcError(
+            f"{name} has observations of kind {_kind(space)}; pgc needs Box or Discrete "
+            f"({_wrap(space)})"
+        )
     if len(space.shape) in (2, 3) and space.dtype == np.uint8:
         height, width, channels = (*space.shape, 1)[:3]
         return Observation(math.prod(space.shape), (height, width, channels), None, 0, none, none)
@@ -78,10 +90,17 @@ def acting_of(space: Any, name: str) -> Acting:
     if isinstance(space, spaces.Discrete):
         return Acting(Categorical(int(space.n)), int(space.start), (), int)
     if not isinstance(space, spaces.Box):
-        raise PgcError(f"{name} has actions of kind {_kind(space)}; pgc needs Discrete or Box ({_wrap(space)})")
-    low, high = (tuple(np.asarray(end, float).reshape(-1).tolist()) for end in (space.low, space.high))
+        raise PgcError(
+            f"{name} has actions of kind {_kind(space)}; pgc needs Discrete or Box ({_wrap(space)})"
+        )
+    low, high = (
+        tuple(np.asarray(end, float).reshape(-1).tolist()) for end in (space.low, space.high)
+    )
     if not all(math.isfinite(x) for x in (*low, *high)):
-        raise PgcError(f"{name} has actions without bounds; wrap it in gymnasium.wrappers.RescaleAction or ClipAction")
+        raise PgcError(
+            f"{name} has actions without bounds; wrap it in gymnasium.wrappers.RescaleAction or "
+            "ClipAction"
+        )
     return Acting(Gaussian(low, high), 0, space.shape, space.dtype)
 
 
@@ -90,4 +109,8 @@ def _kind(space: Any) -> str:
 
 
 def _wrap(space: Any) -> str:
-    return "wrap it in gymnasium.wrappers.FlattenObservation" if _kind(space) in ("Dict", "Tuple") else "wrap it"
+    return (
+        "wrap it in gymnasium.wrappers.FlattenObservation"
+        if _kind(space) in ("Dict", "Tuple")
+        else "wrap it"
+    )

@@ -13,8 +13,19 @@ import numpy as np
 
 from pgc.errors import PgcError, require
 from pgc.local_training.worlds.base import CompiledWorld, Psi, State, Transition
-from pgc.local_training.worlds.gymnasium_spaces import Acting, Observation, acting_of, observation_of
-from pgc.local_training.worlds.host import DEFAULT_STEPS, PROBE_STEPS, box_around, given_bounds, random_action
+from pgc.local_training.worlds.gymnasium_spaces import (
+    Acting,
+    Observation,
+    acting_of,
+    observation_of,
+)
+from pgc.local_training.worlds.host import (
+    DEFAULT_STEPS,
+    PROBE_STEPS,
+    box_around,
+    given_bounds,
+    random_action,
+)
 from pgc.spaces import Bounds, Gaussian
 
 MOST_NUMBERS = 256
@@ -24,19 +35,34 @@ NEVER = 2**30
 
 
 class GymnaxWorld(CompiledWorld):
-    """One of them. Its own time limit is put off for ever: a time-out is no terminal state, and `max_steps` makes it."""
+    """One of them.
+
+    Its own time limit is put off for ever: a time-out is no terminal state, and `max_steps` makes
+    it.
+    """
 
     sketch_box = (0.0, 1.0, 0.0, 1.0)
 
-    def __init__(self, name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        max_steps: int | None,
+        threshold: float | None,
+        bounds: tuple[str, ...] | None,
+    ) -> None:
         gymnax = require("gymnax", "gymnax")
         try:
             self._env, self._params = gymnax.make(name.partition(":")[2])
         except ValueError as error:
             raise PgcError(
-                f"Gymnax has no environment '{name.partition(':')[2]}' ({' '.join(str(error).split())[:120]})"
+                f"Gymnax has no environment '{name.partition(':')[2]}' "
+                f"({' '.join(str(error).split())[:120]})"
             ) from None
-        numbers = {f: v for f, v in vars(self._params).items() if isinstance(v, int | float) and not isinstance(v, bool)}
+        numbers = {
+            f: v
+            for f, v in vars(self._params).items()
+            if isinstance(v, int | float) and not isinstance(v, bool)
+        }
         self.name = name
         self.max_steps = int(max_steps or numbers.pop(TIME_LIMIT, DEFAULT_STEPS))
         numbers.pop(TIME_LIMIT, None)
@@ -47,7 +73,10 @@ class GymnaxWorld(CompiledWorld):
         leaves, self._tree = jax.tree.flatten(state)
         self._shapes = [(jnp.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
         if sum(math.prod(shape) for shape, _ in self._shapes) > MOST_NUMBERS:
-            raise PgcError(f"a state of {name} has more than {MOST_NUMBERS} numbers; only small ones play compiled here")
+            raise PgcError(
+                f"a state of {name} has more than {MOST_NUMBERS} numbers; only small ones play "
+                "compiled here"
+            )
         observation, self._acting = self._spaces()
         self.actions, self.observation_dim = self._acting.actions, observation.dim
         self.observation_bounds = self._box(observation, bounds)
@@ -59,15 +88,23 @@ class GymnaxWorld(CompiledWorld):
         return id(self)
 
     def reset(self, key: jax.Array, psi: Psi) -> State:
-        """Draw s_0."""
+        """Draws s_0 as the Gymnax environment does."""
         return self._apart(self._env.reset_env(key, self._parameters(psi))[1])
 
     def step(self, key: jax.Array, state: State, action: jax.Array, psi: Psi) -> Transition:
-        """Move to s_{t+1}."""
+        """Moves to s_{t+1} as the Gymnax environment does."""
         if isinstance(self.actions, Gaussian):
-            action = jnp.clip(action, jnp.asarray(self.actions.low), jnp.asarray(self.actions.high)).reshape(self._acting.shape)
-        _, after, reward, done, _ = self._env.step_env(key, self._together(state), action, self._parameters(psi))
-        return Transition(self._apart(after), jnp.asarray(reward, jnp.float32).reshape(()), jnp.asarray(done, bool).reshape(()))
+            action = jnp.clip(
+                action, jnp.asarray(self.actions.low), jnp.asarray(self.actions.high)
+            ).reshape(self._acting.shape)
+        _, after, reward, done, _ = self._env.step_env(
+            key, self._together(state), action, self._parameters(psi)
+        )
+        return Transition(
+            self._apart(after),
+            jnp.asarray(reward, jnp.float32).reshape(()),
+            jnp.asarray(done, bool).reshape(()),
+        )
 
     def observe(self, state: State) -> jax.Array:
         """What the policy sees."""
@@ -85,7 +122,9 @@ class GymnaxWorld(CompiledWorld):
 
     def _apart(self, state: Any) -> tuple[jax.Array, ...]:
         """A state as scalars, which is how compiled worlds keep it."""
-        return tuple(number for leaf in jax.tree.leaves(state) for number in jnp.asarray(leaf).reshape(-1))
+        return tuple(
+            number for leaf in jax.tree.leaves(state) for number in jnp.asarray(leaf).reshape(-1)
+        )
 
     def _together(self, state: State) -> Any:
         numbers, leaves = list(state), []
@@ -103,7 +142,10 @@ class GymnaxWorld(CompiledWorld):
                 return spaces.Discrete(int(space.n))
             if type(space).__name__ != "Box":
                 return space
-            low, high = (np.broadcast_to(np.asarray(end, np.float32), space.shape) for end in (space.low, space.high))
+            low, high = (
+                np.broadcast_to(np.asarray(end, np.float32), space.shape)
+                for end in (space.low, space.high)
+            )
             return spaces.Box(low, high, dtype=np.float32)
 
         return (
@@ -112,7 +154,9 @@ class GymnaxWorld(CompiledWorld):
         )
 
     def _box(self, observation: Observation, given: tuple[str, ...] | None) -> Bounds:
-        """The public box, by a probe of the usual environment with random actions (see `host.given_bounds`)."""
+        """The public box, by a probe of the usual environment with random actions (see
+        `host.given_bounds`).
+        """
 
         def seen() -> np.ndarray:
             rng, step = np.random.default_rng(0), jax.jit(self.step)
@@ -120,7 +164,10 @@ class GymnaxWorld(CompiledWorld):
             for i in range(PROBE_STEPS):
                 rows.append(np.asarray(self.observe(state), float))
                 state, _, terminated = step(
-                    jax.random.key(i), state, jnp.asarray(random_action(self.actions, rng)), self.default_psi
+                    jax.random.key(i),
+                    state,
+                    jnp.asarray(random_action(self.actions, rng)),
+                    self.default_psi,
                 )
                 since += 1
                 if terminated or since >= self.max_steps:
@@ -131,6 +178,8 @@ class GymnaxWorld(CompiledWorld):
 
 
 @lru_cache(16)
-def gymnax_world(name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None) -> GymnaxWorld:
+def gymnax_world(
+    name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None
+) -> GymnaxWorld:
     """One for one setting, so that what was compiled with it is found again."""
     return GymnaxWorld(name, max_steps, threshold, bounds)

@@ -1,4 +1,7 @@
-"""Any Gymnasium environment as a world: `gymnasium:ID`, or `MODULE:CLASS` of one's own. It plays on the host, step by step."""
+"""Any Gymnasium environment as a world: `gymnasium:ID`, or `MODULE:CLASS` of one's own.
+
+It plays on the host, step by step.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,12 @@ import numpy as np
 from pgc.errors import PgcError, in_one_line
 from pgc.local_training.worlds.base import World
 from pgc.local_training.worlds.creator import Creator, close, find
-from pgc.local_training.worlds.gymnasium_spaces import Acting, Observation, acting_of, observation_of
+from pgc.local_training.worlds.gymnasium_spaces import (
+    Acting,
+    Observation,
+    acting_of,
+    observation_of,
+)
 from pgc.spaces import Actions, Bounds
 
 DEFAULT_STEPS = 1000
@@ -54,23 +62,35 @@ class HostWorld(World):
 
     @property
     def image(self) -> tuple[int, int, int] | None:  # type: ignore[override]
-        """Height, width, channels."""
+        """Height, width and channels of a picture; None for a vector."""
         return self.observation.image
 
     def make(self, psi: Any, *, render: bool = False) -> Any:
         """T(ψ): an environment of one agent."""
         usual = self.default_psi
-        changes = {f: float(v) for f, v in zip(psi._fields, psi, strict=True) if float(v) != float(getattr(usual, f))}
+        changes = {
+            f: float(v)
+            for f, v in zip(psi._fields, psi, strict=True)
+            if float(v) != float(getattr(usual, f))
+        }
         return self.creator.create(changes, render=render)
 
 
 @lru_cache(16)
-def host_world(name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None) -> HostWorld:
-    """The world of that name. Where the public box is not given, a probe of the *usual* environment finds it."""
+def host_world(
+    name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None
+) -> HostWorld:
+    """The world of that name.
+
+    Where the public box is not given, a probe of the *usual* environment finds it.
+    """
     creator = find(name)
     try:
         env = creator.create({})
-        observation, acting = observation_of(env.observation_space, name), acting_of(env.action_space, name)
+        observation, acting = (
+            observation_of(env.observation_space, name),
+            acting_of(env.action_space, name),
+        )
     except AttributeError as error:
         raise PgcError(f"'{name}' is no Gymnasium environment ({error})") from None
     usual = creator.usual
@@ -83,7 +103,10 @@ def host_world(name: str, max_steps: int | None, threshold: float | None, bounds
         return box_around(_seen(env, observation, acting, limit, name), observation)
 
     if observation.image and bounds:
-        raise PgcError(f"an observation of {name} is a picture: it has the bounds of a byte, and takes no others")
+        raise PgcError(
+            f"an observation of {name} is a picture: it has the bounds of a byte, and takes no "
+            "others"
+        )
     box = () if observation.image else given_bounds(observation, name, bounds, probe)
     close(env)
     return HostWorld(
@@ -92,17 +115,29 @@ def host_world(name: str, max_steps: int | None, threshold: float | None, bounds
         observation=observation,
         acting=acting,
         max_steps=int(limit),
-        score_threshold=float(threshold if threshold is not None else math.inf if reward_threshold is None else reward_threshold),
+        score_threshold=float(
+            threshold
+            if threshold is not None
+            else math.inf
+            if reward_threshold is None
+            else reward_threshold
+        ),
         observation_bounds=box,
         default_psi=psi(*map(float, usual.values())),
     )
 
 
-def given_bounds(observation: Observation, name: str, given: tuple[str, ...] | None, probe: Callable[[], np.ndarray]) -> Bounds:
+def given_bounds(
+    observation: Observation,
+    name: str,
+    given: tuple[str, ...] | None,
+    probe: Callable[[], np.ndarray],
+) -> Bounds:
     """The public box in which observations usually lie.
 
-    Given ones (`INDEX=low:high`) come first. The rest is seen in a few episodes of random actions in the environment as it is by
-    default, before there is any agent: it is public, costs no ε, and knows nothing of anybody's ψ.
+    Given ones (`INDEX=low:high`) come first. The rest is seen in a few episodes of random actions
+    in the environment as it is by default, before there is any agent: it is public, costs no ε, and
+    knows nothing of anybody's ψ.
     """
     known = dict(_bound(text, observation.dim, name) for text in given or ())
     box = np.stack([observation.low, observation.high])
@@ -112,13 +147,21 @@ def given_bounds(observation: Observation, name: str, given: tuple[str, ...] | N
 
 
 def box_around(seen: np.ndarray, observation: Observation) -> np.ndarray:
-    """A box (2, n) a little wider than what was seen (m, n), and never wider than the environment's own space."""
+    """A box (2, n) a little wider than what was seen (m, n), and never wider than the environment's
+    own space.
+    """
     low, high = seen.min(axis=0), seen.max(axis=0)
     middle, half = (low + high) / 2, (high - low) / 2 * WIDER
-    low, high = np.maximum(middle - half, observation.low), np.minimum(middle + half, observation.high)
-    # What never changed, or by less than a float32 tells apart: take the space's own limits, or something about it.
+    low, high = (
+        np.maximum(middle - half, observation.low),
+        np.minimum(middle + half, observation.high),
+    )
+    # What never changed, or by less than a float32 tells apart: take the space's own limits, or
+    # something about it.
     flat = high - low < 1e-5 * np.maximum(np.abs(middle), 1e-4)
-    wide = (observation.high > observation.low) & (np.maximum(np.abs(observation.low), np.abs(observation.high)) < HUGE)
+    wide = (observation.high > observation.low) & (
+        np.maximum(np.abs(observation.low), np.abs(observation.high)) < HUGE
+    )
     about = np.maximum(1.0, 1e-3 * np.abs(middle))
     low = np.where(flat, np.where(wide, observation.low, middle - about), low)
     high = np.where(flat, np.where(wide, observation.high, middle + about), high)
@@ -131,7 +174,9 @@ def _seen(env: Any, observation: Observation, acting: Acting, limit: int, name: 
     rows, since = [reset(env, observation, name, 0)], 0
     for _ in range(PROBE_STEPS):
         since += 1
-        row, _, terminated, truncated = step(env, observation, acting, random_action(acting.actions, rng), name)
+        row, _, terminated, truncated = step(
+            env, observation, acting, random_action(acting.actions, rng), name
+        )
         rows.append(row)
         if terminated or truncated or since >= limit:
             rows.append(reset(env, observation, name, None))
@@ -140,8 +185,12 @@ def _seen(env: Any, observation: Observation, acting: Acting, limit: int, name: 
 
 
 def random_action(actions: Actions, rng: np.random.Generator) -> Any:
-    """Any."""
-    return rng.integers(actions.count) if hasattr(actions, "count") else rng.uniform(actions.low, actions.high)
+    """Draws an action uniformly from the action space."""
+    return (
+        rng.integers(actions.count)
+        if hasattr(actions, "count")
+        else rng.uniform(actions.low, actions.high)
+    )
 
 
 def reset(env: Any, observation: Observation, name: str, seed: int | None) -> np.ndarray:
@@ -156,7 +205,9 @@ def reset(env: Any, observation: Observation, name: str, seed: int | None) -> np
     return row
 
 
-def step(env: Any, observation: Observation, acting: Acting, action: Any, name: str) -> tuple[np.ndarray, float, bool, bool]:
+def step(
+    env: Any, observation: Observation, acting: Acting, action: Any, name: str
+) -> tuple[np.ndarray, float, bool, bool]:
     """Observation, reward, terminated, truncated."""
     try:
         seen, reward, terminated, truncated, _ = env.step(acting.plain(action))
@@ -165,7 +216,8 @@ def step(env: Any, observation: Observation, acting: Acting, action: Any, name: 
         raise EnvironmentFailed(f"{name} raised {in_one_line(error)} in step") from None
     if not (math.isfinite(reward) and np.isfinite(row).all()):
         raise EnvironmentFailed(
-            f"{name} returned {'a reward' if not math.isfinite(reward) else 'an observation'} that is not finite"
+            f"{name} returned {'a reward' if not math.isfinite(reward) else 'an observation'} that "
+            "is not finite"
         )
     return row, reward, bool(terminated), bool(truncated)
 
@@ -174,10 +226,15 @@ def _bound(text: str, dim: int, name: str) -> tuple[int, tuple[float, float]]:
     index, equals, ends = text.partition("=")
     try:
         at, (low, high) = int(index), (float(end) for end in ends.split(":"))
-        if not equals or not 0 <= at < dim or not (math.isfinite(low) and math.isfinite(high) and low < high):
+        if (
+            not equals
+            or not 0 <= at < dim
+            or not (math.isfinite(low) and math.isfinite(high) and low < high)
+        ):
             raise ValueError
     except ValueError:
         raise PgcError(
-            f"'{text}' is no bound; write INDEX=low:high, low < high, INDEX from 0 to {dim - 1} ({name} has {dim} numbers)"
+            f"'{text}' is no bound; write INDEX=low:high, low < high, INDEX from 0 to {dim - 1} "
+            f"({name} has {dim} numbers)"
         ) from None
     return at, (low, high)

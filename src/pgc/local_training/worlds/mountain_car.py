@@ -1,4 +1,7 @@
-"""MountainCar with every physical constant a field of ψ (Moore 1990; Gymnasium's `MountainCar-v0`). The reward is sparse."""
+"""MountainCar with every physical constant a field of ψ (Moore 1990; Gymnasium's `MountainCar-v0`).
+
+The reward is sparse.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,16 @@ class MountainCarPsi(NamedTuple):
 
 
 class MountainCarState(NamedTuple):
-    """Position and velocity."""
+    """Position and velocity of the car."""
 
     x: jax.Array
     x_dot: jax.Array
 
 
 class MountainCar(CompiledWorld):
-    """Drive an underpowered car out of a valley: push left, not at all, or right (0, 1, 2); −1 a step until the goal."""
+    """Drive an underpowered car out of a valley: push left, not at all, or right (0, 1, 2); −1 a
+    step until the goal.
+    """
 
     name = "mountain-car"
     observation_dim = 2
@@ -50,7 +55,9 @@ class MountainCar(CompiledWorld):
         x = jax.random.uniform(key, minval=-0.6, maxval=-0.4)
         return MountainCarState(x, jnp.zeros_like(x))
 
-    def step(self, key: jax.Array, state: MountainCarState, action: jax.Array, psi: MountainCarPsi) -> Transition:
+    def step(
+        self, key: jax.Array, state: MountainCarState, action: jax.Array, psi: MountainCarPsi
+    ) -> Transition:
         """As in Gymnasium; the wall on the left stops the car."""
         push = (action - 1.0) * psi.force - jnp.cos(3 * state.x) * psi.gravity
         x_dot = jnp.clip(state.x_dot + push, -self.fastest, self.fastest)
@@ -60,14 +67,17 @@ class MountainCar(CompiledWorld):
         return Transition(MountainCarState(x, x_dot), jnp.full_like(x, -1.0), terminated)
 
     def observe(self, state: MountainCarState) -> jax.Array:
-        """The whole state."""
+        """Returns the whole state as a vector."""
         return jnp.stack(state)
 
     def sketch(self, state: MountainCarState) -> list[tuple[list[float], list[float]]]:
         """The valley, and the car as a short stroke on it."""
         x = float(state.x)
         along = [self.left + (self.right - self.left) * i / 60 for i in range(61)]
-        return [(along, [_height(a) for a in along]), ([x - 0.05, x + 0.05], [_height(x) + 0.05] * 2)]
+        return [
+            (along, [_height(a) for a in along]),
+            ([x - 0.05, x + 0.05], [_height(x) + 0.05] * 2),
+        ]
 
 
 def _height(x: float) -> float:

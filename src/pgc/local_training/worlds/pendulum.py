@@ -1,7 +1,8 @@
-"""Pendulum with every physical constant a field of ψ (Gymnasium's `Pendulum-v1`). The action is continuous.
+"""Pendulum with every physical constant a field of ψ (Gymnasium's `Pendulum-v1`). The action is
+continuous.
 
-No linear function of the observation swings the pendulum up *and* holds it: below, it must push with the velocity; above,
-against it.
+No linear function of the observation swings the pendulum up *and* holds it: below, it must push
+with the velocity; above, against it.
 """
 
 from __future__ import annotations
@@ -54,13 +55,23 @@ class Pendulum(CompiledWorld):
         angle, angle_dot = jax.random.uniform(key, (2,), minval=-1.0, maxval=1.0)
         return PendulumState(jnp.pi * angle, angle_dot)
 
-    def step(self, key: jax.Array, state: PendulumState, action: jax.Array, psi: PendulumPsi) -> Transition:
-        """As in Gymnasium: the cost is that of the state before the step. There is no terminal state."""
+    def step(
+        self, key: jax.Array, state: PendulumState, action: jax.Array, psi: PendulumPsi
+    ) -> Transition:
+        """As in Gymnasium: the cost is that of the state before the step.
+
+        There is no terminal state.
+        """
         torque = jnp.clip(action[0], -self.strongest, self.strongest)
         angle = (state.angle + jnp.pi) % (2 * jnp.pi) - jnp.pi
         cost = angle**2 + 0.1 * state.angle_dot**2 + 0.001 * torque**2
-        acceleration = 3 * psi.gravity / (2 * psi.length) * jnp.sin(state.angle) + 3 / (psi.mass * psi.length**2) * torque
-        angle_dot = jnp.clip(state.angle_dot + acceleration * psi.time_step, -self.fastest, self.fastest)
+        acceleration = (
+            3 * psi.gravity / (2 * psi.length) * jnp.sin(state.angle)
+            + 3 / (psi.mass * psi.length**2) * torque
+        )
+        angle_dot = jnp.clip(
+            state.angle_dot + acceleration * psi.time_step, -self.fastest, self.fastest
+        )
         moved = PendulumState(state.angle + angle_dot * psi.time_step, angle_dot)
         return Transition(moved, -cost, jnp.zeros(cost.shape, bool))
 
@@ -69,6 +80,6 @@ class Pendulum(CompiledWorld):
         return jnp.stack([jnp.cos(state.angle), jnp.sin(state.angle), state.angle_dot])
 
     def sketch(self, state: PendulumState) -> list[tuple[list[float], list[float]]]:
-        """The rod."""
+        """Returns the rod as one line."""
         angle = float(state.angle)
         return [([0.0, math.sin(angle)], [0.0, math.cos(angle)])]

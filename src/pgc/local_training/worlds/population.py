@@ -20,7 +20,9 @@ GRID_POINTS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Variation:
-    """One field of ψ, drawn uniformly from listed `values`, or from the range between two of them."""
+    """One field of ψ, drawn uniformly from listed `values`, or from the range between
+    two of them.
+    """
 
     field: str
     values: tuple[float, ...]
@@ -49,23 +51,34 @@ class Variation:
 
     def contains(self, value: float) -> bool:
         """Whether an agent could have this value."""
-        return min(self.values) <= value <= max(self.values) if self.continuous else value in self.values
+        return (
+            min(self.values) <= value <= max(self.values)
+            if self.continuous
+            else value in self.values
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Population:
-    """ψ = a base value with some fields varied independently. The paper's: gravity uniform on {9.7, 9.8, 9.9}."""
+    """ψ = a base value with some fields varied independently.
+
+    The paper's: gravity uniform on {9.7, 9.8, 9.9}.
+    """
 
     base: Any
     variations: tuple[Variation, ...]
 
     @classmethod
     def parse(cls, world: World, texts: Sequence[str]) -> Population:
-        """Read `field=v1,v2,…` (uniform on these values) or `field=low:high` (uniform on the range), one per field."""
+        """Read `field=v1,v2,…` (uniform on these values) or `field=low:high` (uniform on the
+        range), one per field.
+        """
         variations = tuple(_parse_variation(world, text) for text in texts)
         fields = [v.field for v in variations]
         if len(set(fields)) < len(fields):
-            raise PgcError(f"population names a field of ψ twice: {' '.join(texts)}; give each field once")
+            raise PgcError(
+                f"population names a field of ψ twice: {' '.join(texts)}; give each field once"
+            )
         return cls(base=world.default_psi, variations=variations)
 
     def draw(self, key: jax.Array) -> Psi:
@@ -75,7 +88,9 @@ class Population:
         return jax.tree.map(jnp.asarray, self.base._replace(**drawn))
 
     def pick(self, uniforms: Iterable[float]) -> Psi:
-        """ψ of one agent, from as many uniform numbers as there are variations, in plain numbers."""
+        """ψ of one agent, from as many uniform numbers as there are variations, in
+        plain numbers.
+        """
         drawn = {v.field: v.pick(float(u)) for v, u in zip(self.variations, uniforms, strict=True)}
         return self.base._replace(**drawn)
 
@@ -83,13 +98,19 @@ class Population:
         """Every ψ at which a policy is evaluated: the whole support when it is finite."""
         axes = [v.grid() for v in self.variations]
         names = [v.field for v in self.variations]
-        return [self.base._replace(**dict(zip(names, point, strict=True))) for point in itertools.product(*axes)]
+        return [
+            self.base._replace(**dict(zip(names, point, strict=True)))
+            for point in itertools.product(*axes)
+        ]
 
     def contains(self, psi: Psi) -> bool:
         """Whether an agent could have this ψ."""
         varied = {v.field: v for v in self.variations}
         return all(
-            varied[f].contains(getattr(psi, f)) if f in varied else getattr(psi, f) == getattr(self.base, f) for f in psi._fields
+            varied[f].contains(getattr(psi, f))
+            if f in varied
+            else getattr(psi, f) == getattr(self.base, f)
+            for f in psi._fields
         )
 
 
@@ -97,16 +118,24 @@ def _parse_variation(world: World, text: str) -> Variation:
     field, equals, listed = text.partition("=")
     if field not in world.default_psi._fields or not equals:
         raise PgcError(
-            f"'{text}' is not a variation of {world.name}; write FIELD=v1,v2,… or FIELD=low:high with FIELD one of "
+            f"'{text}' is not a variation of {world.name}; write FIELD=v1,v2,… or FIELD=low:high "
+            "with FIELD one of "
             f"{', '.join(world.default_psi._fields)}"
         )
     continuous = ":" in listed
     try:
         values = tuple(float(v) for v in listed.split(":" if continuous else ","))
     except ValueError:
-        raise PgcError(f"'{text}': the values of {field} must be numbers, as in {field}=1,2,3 or {field}=1:3") from None
-    if not all(map(math.isfinite, values)) or (continuous and (len(values) != 2 or values[0] >= values[1])):
-        raise PgcError(f"'{text}': the values of {field} must be finite, and a range low:high must have low < high")
+        raise PgcError(
+            f"'{text}': the values of {field} must be numbers, as in {field}=1,2,3 or {field}=1:3"
+        ) from None
+    if not all(map(math.isfinite, values)) or (
+        continuous and (len(values) != 2 or values[0] >= values[1])
+    ):
+        raise PgcError(
+            f"'{text}': the values of {field} must be finite, and a range low:high must have low < "
+            "high"
+        )
     if field in world.positive and min(values) <= 0:
         raise PgcError(f"'{text}': {field} must be greater than 0")
     return Variation(field=field, values=values, continuous=continuous)

@@ -12,7 +12,9 @@ from pgc.local_training.worlds.mountain_car import MountainCar
 from pgc.local_training.worlds.pendulum import Pendulum
 from pgc.local_training.worlds.population import Population, Variation
 
-WORLDS: dict[str, type[CompiledWorld]] = {world.name: world for world in (CartPole, Acrobot, MountainCar, Pendulum)}
+WORLDS: dict[str, type[CompiledWorld]] = {
+    world.name: world for world in (CartPole, Acrobot, MountainCar, Pendulum)
+}
 
 
 class Settings(Protocol):
@@ -37,19 +39,29 @@ class Settings(Protocol):
 
 def world_of(config: Settings) -> World:
     """The world that a config names."""
-    return make_world(config.world, max_steps=config.max_steps, threshold=config.threshold, bounds=config.bounds)
+    return make_world(
+        config.world, max_steps=config.max_steps, threshold=config.threshold, bounds=config.bounds
+    )
 
 
 def make_world(
-    name: str, *, max_steps: int | None = None, threshold: float | None = None, bounds: tuple[str, ...] | None = None
+    name: str,
+    *,
+    max_steps: int | None = None,
+    threshold: float | None = None,
+    bounds: tuple[str, ...] | None = None,
 ) -> World:
-    """A built-in world by its name, `gymnasium:ID`, `gymnax:ID`, or MODULE:CLASS of a Gymnasium environment of one's own.
+    """A built-in world by its name, `gymnasium:ID`, `gymnax:ID`, or MODULE:CLASS of a Gymnasium
+    environment of one's own.
 
-    For the latter: an episode's longest, Θ, and the public box of the observations, where they should not be the usual ones.
+    For the latter: an episode's longest, Θ, and the public box of the observations, where they
+    should not be the usual ones.
     """
     if name in WORLDS:
         if (max_steps, threshold, bounds) != (None, None, None):
-            raise PgcError(f"max_steps, threshold and bounds are for worlds of your own; {name} has its own")
+            raise PgcError(
+                f"max_steps, threshold and bounds are for worlds of your own; {name} has its own"
+            )
         return WORLDS[name]()
     if ":" not in name:
         kinds = "gymnasium:ID, gymnax:ID, or MODULE:CLASS of a Gymnasium environment of your own"
@@ -66,7 +78,10 @@ def make_world(
 def compiled(world: World) -> CompiledWorld:
     """The world as one that plays inside a compiled program."""
     if not isinstance(world, CompiledWorld):
-        raise PgcError(f"{world.name} plays on the host; this needs a compiled world: {', '.join(WORLDS)}, or gymnax:ID")
+        raise PgcError(
+            f"{world.name} plays on the host; this needs a compiled world: {', '.join(WORLDS)}, or "
+            "gymnax:ID"
+        )
     return world
 
 

@@ -1,11 +1,12 @@
 """What T submissions of one agent cost together.
 
-    basic     (T·ε, 0)      Theorem 1 of the paper: the ε of all parts add up. What the ledger charges
-    optimal   (ε', δ)       the smallest ε' that holds for *every* sequence of pure ε-LDP reports (Kairouz, Oh and Viswanath 2015)
-    pld       (ε', δ)       the same by dp-accounting's privacy loss distributions: a check, rounded to the safe side
+    basic     (T·ε, 0)    Theorem 1 of the paper: the ε of all parts add up. What the ledger charges
+    optimal   (ε', δ)     the smallest ε' that holds for *every* sequence of pure ε-LDP reports
+                          (Kairouz, Oh and Viswanath 2015)
+    pld       (ε', δ)     the same by dp-accounting's privacy loss distributions: a check
 
-A report that is ε-LDP is at worst randomised response with that ε, whose privacy loss is ±ε: the exact sums below follow. The
-noisy boolean is one more part of each submission, with its own ε.
+A report that is ε-LDP is at worst randomised response with that ε, whose privacy loss is ±ε: the
+exact sums below follow. The noisy boolean is one more part of each submission, with its own ε.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ DOUBT = 1e-12
 
 
 def basic(epsilon: float, score_epsilon: float, submissions: int) -> float:
-    """T·(ε + ε_b)."""
+    """Returns T·(ε + ε_b): the parts add up."""
     return submissions * (epsilon + score_epsilon)
 
 
 def optimal(epsilon: float, score_epsilon: float, submissions: int, delta: float) -> float:
-    """The smallest ε' for which δ(ε') = E[(1 − e^(ε' − L))₊] ≤ δ, with L the sum of T losses of ±ε and T of ±ε_b."""
+    """The smallest ε' for which δ(ε') = E[(1 − e^(ε' − L))₊] ≤ δ, with L the sum of T losses of ±ε
+    and T of ±ε_b.
+    """
     parts = [(epsilon, submissions)] + ([(score_epsilon, submissions)] if score_epsilon else [])
     if math.prod(n + 1 for _, n in parts) > MOST_TERMS:
         raise PgcError(
-            f"the exact sum for {submissions} submissions has too many terms; leave out --score-epsilon, or ask for fewer"
+            f"the exact sum for {submissions} submissions has too many terms; leave out "
+            "--score-epsilon, or ask for fewer"
         )
     loss, weight = np.zeros(1), np.ones(1)
     for part, n in parts:
@@ -48,31 +52,43 @@ def optimal(epsilon: float, score_epsilon: float, submissions: int, delta: float
 
 
 def pld(epsilon: float, score_epsilon: float, submissions: int, delta: float) -> float:
-    """The same by dp-accounting, pessimistic in its rounding; never worse than `basic`, which holds as well."""
+    """The same by dp-accounting, pessimistic in its rounding; never worse than `basic`, which holds
+    as well.
+    """
     module = require("dp_accounting.pld.privacy_loss_distribution", "account")
     parameters = require("dp_accounting.pld.common", "account").DifferentialPrivacyParameters
     interval = min(1e-4, epsilon / 100, score_epsilon / 100 if score_epsilon else 1.0)
 
     def many(part: float) -> object:
-        one = module.from_privacy_parameters(parameters(part, 0), value_discretization_interval=interval)
+        one = module.from_privacy_parameters(
+            parameters(part, 0), value_discretization_interval=interval
+        )
         return one.self_compose(submissions)
 
     total = many(epsilon)
     if score_epsilon:
         total = total.compose(many(score_epsilon))  # type: ignore[attr-defined]
-    return min(float(total.get_epsilon_for_delta(delta)), basic(epsilon, score_epsilon, submissions))  # type: ignore[attr-defined]
+    spent = float(total.get_epsilon_for_delta(delta))  # type: ignore[attr-defined]
+    return min(spent, basic(epsilon, score_epsilon, submissions))
 
 
 def largest_epsilon(target: float, score_epsilon: float, submissions: int, delta: float) -> float:
-    """The largest ε of one submission's gradient with which T submissions cost at most the target: whole nano-ε, rounded down."""
+    """The largest ε of one submission's gradient with which T submissions cost at most the target:
+    whole nano-ε, rounded down.
+    """
 
     def cost(nano: int) -> float:
         epsilon = epsilon_of(nano)
-        return optimal(epsilon, score_epsilon, submissions, delta) if delta else basic(epsilon, score_epsilon, submissions)
+        return (
+            optimal(epsilon, score_epsilon, submissions, delta)
+            if delta
+            else basic(epsilon, score_epsilon, submissions)
+        )
 
     if basic(0.0, score_epsilon, submissions) >= target:
         raise PgcError(
-            f"{submissions} noisy booleans cost {basic(0, score_epsilon, submissions):g} already; lower --score-epsilon"
+            f"{submissions} noisy booleans cost {basic(0, score_epsilon, submissions):g} already; "
+            "lower --score-epsilon"
         )
     low, high = 0, nano_of(target)
     while high - low > 1:
@@ -89,7 +105,9 @@ def _losses(epsilon: float, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def smallest(exceeds: Callable[[float], bool], high: float) -> float:
-    """Where a falling function stops to exceed, rounded up."""
+    """Returns the smallest x in [0, high] at which `exceeds(x)` is false, by bisection,
+    rounded up.
+    """
     if not exceeds(0.0):
         return 0.0
     low = 0.0

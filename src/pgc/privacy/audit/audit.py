@@ -1,10 +1,11 @@
 """`pgc audit`: samples of what a mechanism really sends, against what it claims.
 
-Two tests for each row, with half of its error each: the exact event of the likelihood-ratio test (`events.py`), and a search for
-any other event that tells two inputs apart (`search.py`), the support test included. The bound of a row is the larger one.
+Two tests for each row, with half of its error each: the exact event of the likelihood-ratio test
+(`events.py`), and a search for any other event that tells two inputs apart (`search.py`), the
+support test included. The bound of a row is the larger one.
 
-    pass    the bound does not exceed the claim, and is at least 0.8 ε: the claim was really put to the test
-    FAIL    the bound exceeds the claim: with the stated confidence the mechanism is not what it claims to be
+    pass    the bound does not exceed the claim, and is at least 0.8 ε: the claim was tested
+    FAIL    the bound exceeds the claim: with the stated confidence it does not hold
     weak    the bound says too little to confirm anything
 """
 
@@ -24,7 +25,12 @@ from pgc.privacy.audit.search import confirm, inputs, look
 from pgc.randomise.budget import epsilon_of, nano_of
 from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.mechanisms.randomized_response import WORD
-from pgc.randomise.mechanisms.registry import MECHANISMS, find_mechanism, make_mechanism, on_the_wire
+from pgc.randomise.mechanisms.registry import (
+    MECHANISMS,
+    find_mechanism,
+    make_mechanism,
+    on_the_wire,
+)
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.runs.progress import Progress
 from pgc.wire import Query
@@ -73,10 +79,14 @@ def audit_mechanism(
     seed: int | None = None,
 ) -> Row:
     """Audit one mechanism on one path, against its own ε or another claim."""
-    return judge(subject(mechanism, path, np.random.default_rng(seed)), claim=claim, error=error, power=power)
+    return judge(
+        subject(mechanism, path, np.random.default_rng(seed)), claim=claim, error=error, power=power
+    )
 
 
-def subject(mechanism: Mechanism, path: str, rng: np.random.Generator, name: str | None = None) -> Subject:
+def subject(
+    mechanism: Mechanism, path: str, rng: np.random.Generator, name: str | None = None
+) -> Subject:
     """A mechanism on a path."""
     if path == RELEASE and on_the_wire(mechanism):
         mechanism = Query.of(mechanism).mechanism  # with an ε that can be charged for: whole nano-ε
@@ -103,7 +113,9 @@ def judge(it: Subject, *, claim: float | None, error: float, power: float = POWE
     """Both tests, and the verdict."""
     claim = it.epsilon if claim is None else claim
     likely = 0.5 if it.event is None else it.event.likely
-    n = samples_for(it.epsilon, likely, min(it.epsilon / TELL_APART, claim * 0.999), error / 2, power)
+    n = samples_for(
+        it.epsilon, likely, min(it.epsilon / TELL_APART, claim * 0.999), error / 2, power
+    )
     bounds = {}
     if it.event is not None:
         hits = [_count(it.source, it.event, g, n) for g in (it.event.one, it.event.other)]
@@ -133,10 +145,12 @@ def audit(
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """The rows for one mechanism by its name (or MODULE:CLASS of one's own), or for all that claim an ε and every path.
+    """The rows for one mechanism by its name (or MODULE:CLASS of one's own), or for all that claim
+    an ε and every path.
 
-    All rows together exceed their claims by chance with a probability of at most 1 %. With a `seed`, rows of the simulated path
-    can be repeated; the release path always takes the bits of the operating system.
+    All rows together exceed their claims by chance with a probability of at most 1 %. With a
+    `seed`, rows of the simulated path can be repeated; the release path always takes the bits of
+    the operating system.
     """
     if seed is not None and seed < 0:
         raise PgcError(f"seed must be at least 0, not {seed}")
@@ -150,17 +164,29 @@ def audit(
         made = _make(kind, dim, epsilon, lift or bool(lifted), options)
         if mechanism is not None or made.guarantee.honest:
             subjects += [(name, made, p) for p in paths_of(made)]
-    chosen = [s for s in subjects if path in (None, s[2]) and not (s[1] is not None and s[1].name == "none")]
+    chosen = [
+        s
+        for s in subjects
+        if path in (None, s[2]) and not (s[1] is not None and s[1].name == "none")
+    ]
     if mechanism == "none":
-        raise PgcError("none claims no epsilon that could be broken: it sends the gradient as it is")
+        raise PgcError(
+            "none claims no epsilon that could be broken: it sends the gradient as it is"
+        )
     if not chosen:
-        raise PgcError(f"{mechanism} has no {path} path: it has no exact form, and refuses to be released")
+        raise PgcError(
+            f"{mechanism} has no {path} path: it has no exact form, and refuses to be released"
+        )
     rows = []
     for done, (name, subjected, where) in enumerate(chosen):
         if progress is not None:
             progress(done, len(chosen), f"{name}, {where}")
         rng = np.random.default_rng(seed)
-        it = score_subject(epsilon, where, rng) if subjected is None else subject(subjected, where, rng, name)
+        it = (
+            score_subject(epsilon, where, rng)
+            if subjected is None
+            else subject(subjected, where, rng, name)
+        )
         rows.append(judge(it, claim=claim, error=FAMILY_ERROR / len(chosen)))
     if progress is not None:
         progress(len(chosen), len(chosen), "done")

@@ -1,7 +1,9 @@
-"""From counts to a lower bound on ε that holds with a stated confidence, and how many samples that takes.
+"""From counts to a lower bound on ε that holds with a stated confidence, and how many samples that
+takes.
 
-If an event has probability p under one input and p' under another, no mechanism with ε < ln(p/p') can have made it. p is bounded
-from below and p' from above by Clopper and Pearson (1934), exactly, each with half of the error.
+If an event has probability p under one input and p' under another, no mechanism with ε < ln(p/p')
+can have made it. p is bounded from below and p' from above by Clopper and Pearson (1934), exactly,
+each with half of the error.
 """
 
 from __future__ import annotations
@@ -20,20 +22,31 @@ def lower_epsilon(hits: int, n: int, other_hits: int, other_n: int, error: float
     """The largest ε that is refuted: at most ln(p/p') with probability 1 − error. At least 0."""
     beta = require("scipy.stats", "train").beta
     low = float(beta.ppf(error / 2, hits, n - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1 - error / 2, other_hits + 1, other_n - other_hits)) if other_hits < other_n else 1.0
+    high = (
+        float(beta.ppf(1 - error / 2, other_hits + 1, other_n - other_hits))
+        if other_hits < other_n
+        else 1.0
+    )
     return max(0.0, math.log(low / high)) if low > 0 else 0.0
 
 
-def samples_for(epsilon: float, likely: float, claim: float, error: float, power: float = POWER) -> int:
-    """Returns how many samples of each input tell a true ε from a `claim` below it, with probability `power`.
+def samples_for(
+    epsilon: float, likely: float, claim: float, error: float, power: float = POWER
+) -> int:
+    """Returns how many samples of each input tell a true ε from a `claim` below it, with
+    probability `power`.
 
-    `likely` is the probability of the event under the one input; under the other it is e^(−ε) times that.
+    `likely` is the probability of the event under the one input; under the other it is e^(−ε) times
+    that.
     """
     binom = require("scipy.stats", "train").binom
     spread = (1 - power) / 2
 
     def enough(n: int) -> bool:
-        few, many = int(binom.ppf(spread, n, likely)), int(binom.ppf(1 - spread, n, likely * math.exp(-epsilon)))
+        few, many = (
+            int(binom.ppf(spread, n, likely)),
+            int(binom.ppf(1 - spread, n, likely * math.exp(-epsilon))),
+        )
         return lower_epsilon(few, n, many, n, error) > claim
 
     high = 256

@@ -1,7 +1,8 @@
-"""For each mechanism the two gradients that are easiest to tell apart, and the event that tells them apart best.
+"""For each mechanism the two gradients that are easiest to tell apart, and the event that tells
+them apart best.
 
-A mechanism states its own (`Mechanism.event`). Each event is that of the likelihood-ratio test, P(event | one) = e^ε ·
-P(event | other) exactly, with ε what the mechanism claims.
+A mechanism states its own (`Mechanism.event`). Each event is that of the likelihood-ratio test,
+P(event | one) = e^ε · P(event | other) exactly, with ε what the mechanism claims.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ def public(mechanism: Mechanism, number: int) -> np.ndarray:
 
 
 def strongest(mechanism: Mechanism) -> Event | None:
-    """Returns the event of the likelihood-ratio test; None where nobody has worked it out (`search.py` looks for one)."""
+    """Returns the event of the likelihood-ratio test; None where nobody has worked it out
+    (`search.py` looks for one).
+    """
     return mechanism.event(lambda number: public(mechanism, number))
 
 
 def extremes(mechanism: Mechanism) -> list[np.ndarray]:
-    """Returns gradients that the search compares as well, because the mechanism treats them least alike."""
+    """Returns gradients that the search compares as well, because the mechanism treats them least
+    alike.
+    """
     return mechanism.extremes(lambda number: public(mechanism, number))
 
 

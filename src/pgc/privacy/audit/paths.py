@@ -20,20 +20,23 @@ from pgc.wire.offer import public_seed
 
 SIMULATED, RELEASE = "simulated", "release"
 TOGETHER = 2048
-"""Simulated codes that are drawn at once: one size, so that one program is compiled for any number of them."""
+"""Simulated codes that are drawn at once: one size, so that one program is compiled for any number
+of them."""
 
 
 class Source(Protocol):
     """Makes codes (n, …) of a gradient, each with fresh secret bits."""
 
     def __call__(self, gradient: np.ndarray, number: int, n: int) -> np.ndarray:
-        """So many of them, for the offer of this number."""
+        """Returns n codes of a gradient, for the offer of this number."""
 
 
 def source(mechanism: Mechanism, path: str, rng: np.random.Generator) -> Source:
-    """Returns what draws samples of a mechanism on a path. Refuses a path that the mechanism does not have.
+    """Returns what draws samples of a mechanism on a path. Refuses a path that the mechanism does
+    not have.
 
-    `rng` seeds simulated draws. Released ones take the bits of the operating system, and nothing can stand in for them.
+    `rng` seeds simulated draws. Released ones take the bits of the operating system, and nothing
+    can stand in for them.
     """
     return simulated(mechanism, rng) if path == SIMULATED else released(mechanism)
 
@@ -48,7 +51,9 @@ def paths_of(mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def simulated(mechanism: Mechanism, rng: np.random.Generator) -> Source:
-    """Draws codes as `pgc train` does: compiled, in float32, with the words of a JAX key that `rng` chooses."""
+    """Draws codes as `pgc train` does: compiled, in float32, with the words of a JAX key that `rng`
+    chooses.
+    """
     jax = require("jax", "train")
 
     def draw(gradient: Any, words: Any, secret: Any) -> Any:
@@ -74,7 +79,9 @@ def simulated(mechanism: Mechanism, rng: np.random.Generator) -> Source:
 
 
 def released(mechanism: Mechanism) -> Source:
-    """As a device draws them: through the bytes of its report, where an offer can ask for the mechanism."""
+    """As a device draws them: through the bytes of its report, where an offer can ask for the
+    mechanism.
+    """
     mechanism.refuse_release()
     if not on_the_wire(mechanism):
         return _repeated(lambda gradient, number: release(mechanism, gradient, public_seed(number)))
@@ -83,7 +90,10 @@ def released(mechanism: Mechanism) -> Source:
 
 
 def score_source(score_bit: ScoreBit, path: str, rng: np.random.Generator) -> Source:
-    """The noisy boolean. The "gradient" is whether the score reached Θ; on a device, the code beside it is seen as well."""
+    """The noisy boolean.
+
+    The "gradient" is whether the score reached Θ; on a device, the code beside it is seen as well.
+    """
     if path == RELEASE:
         query = Query.of(Duchi(dim=2, epsilon=1.0), score_bit.epsilon)
 
@@ -92,22 +102,30 @@ def score_source(score_bit: ScoreBit, path: str, rng: np.random.Generator) -> So
             return np.array([bool(report.score_bit), *report.code])
 
         return _repeated(both)
-    return lambda gradient, number, n: score_bit.draw(np.asarray(gradient[0] > 0), rng.integers(0, 2**32, (n, 1), np.uint32))
+    return lambda gradient, number, n: score_bit.draw(
+        np.asarray(gradient[0] > 0), rng.integers(0, 2**32, (n, 1), np.uint32)
+    )
 
 
 def _reported(query: Query, vector: np.ndarray, number: int, success: bool | None) -> Report:
     """What a device sends, read back."""
-    offer = Offer(offer_id=number, policy_version=0, query=query, theta=np.zeros(query.dim, np.float32))
+    offer = Offer(
+        offer_id=number, policy_version=0, query=query, theta=np.zeros(query.dim, np.float32)
+    )
     with np.errstate(all="ignore"):
         return Report.decode(draw_report(offer, vector, success), offer)
 
 
 def _repeated(one: Callable[[np.ndarray, int], Any]) -> Source:
-    return lambda gradient, number, n: stacked([_or_nothing(one, gradient, number) for _ in range(n)])
+    return lambda gradient, number, n: stacked(
+        [_or_nothing(one, gradient, number) for _ in range(n)]
+    )
 
 
 def _or_nothing(one: Callable[[np.ndarray, int], Any], gradient: np.ndarray, number: int) -> Any:
-    """A mechanism that fails on some gradient tells something by it: no report is one of the reports."""
+    """A mechanism that fails on some gradient tells something by it: no report is one of the
+    reports.
+    """
     try:
         return one(gradient, number)
     except PgcError:
@@ -118,8 +136,12 @@ def _or_nothing(one: Callable[[np.ndarray, int], Any], gradient: np.ndarray, num
 
 def stacked(codes: list[Any]) -> np.ndarray:
     """Codes as rows; what is missing, of a row or all of it, is NaN."""
-    rows = [np.zeros(0) if code is None else np.atleast_1d(np.asarray(code)).ravel() for code in codes]
+    rows = [
+        np.zeros(0) if code is None else np.atleast_1d(np.asarray(code)).ravel() for code in codes
+    ]
     width = max(1, *(len(row) for row in rows))
     if all(len(row) == width for row in rows):
         return np.array(rows)
-    return np.array([np.pad(row.astype(float), (0, width - len(row)), constant_values=np.nan) for row in rows])
+    return np.array(
+        [np.pad(row.astype(float), (0, width - len(row)), constant_values=np.nan) for row in rows]
+    )

@@ -1,8 +1,9 @@
-"""A test without knowledge of the mechanism: look for any event, and any two inputs, that betray more than is claimed.
+"""A test without knowledge of the mechanism: look for any event, and any two inputs, that betray
+more than is claimed.
 
-This is the support test as well: an output that one input can have and another cannot, a report that is missing for some input,
-a number whose last bits know where it came from, numbers whose difference has no noise. What a small first sample suggests is
-then tested with a fresh one.
+This is the support test as well: an output that one input can have and another cannot, a report
+that is missing for some input, a number whose last bits know where it came from, numbers whose
+difference has no noise. What a small first sample suggests is then tested with a fresh one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from pgc.privacy.audit.paths import Source
 PILOT = 600
 """Draws of each input in the first sample."""
 PAIRS_REFINED, PAIRS_REFINED_FEW = 24, 6
-"""Candidate pairs that are estimated again with more draws: where codes are continuous and cheap, and elsewhere."""
+"""Candidate pairs that are estimated again with more draws: where codes are continuous and cheap,
+and elsewhere."""
 REFINED_DRAWS = 4000
 """Draws of each input when a pair is estimated again."""
 BINS = 12
@@ -58,13 +60,23 @@ class Found(NamedTuple):
     """The event: the feature is one of these."""
 
 
-def inputs(dim: int, clip: float, event: Event | None, rng: np.random.Generator) -> list[np.ndarray]:
-    """Returns gradients of all sorts and sizes, of which every pair is compared. `rng` draws six of them for this audit alone."""
+def inputs(
+    dim: int, clip: float, event: Event | None, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Returns gradients of all sorts and sizes, of which every pair is compared.
+
+    `rng` draws six of them for this audit alone.
+    """
     fixed, first, ones = np.random.default_rng(1), np.eye(dim)[0], np.ones(dim)
     mixed = np.where(np.arange(dim) == 0, np.nan, 1.0)
     infinite = np.where(first > 0, np.inf, 0.0)
     made = [0 * ones, np.nan * ones, infinite, -infinite, np.inf * ones, mixed]
-    made += [sign * size * clip * shape for size in (1e30, 1e4, 1.0, 1e-4, 1e-30) for sign in (1, -1) for shape in (first, ones)]
+    made += [
+        sign * size * clip * shape
+        for size in (1e30, 1e4, 1.0, 1e-4, 1e-30)
+        for sign in (1, -1)
+        for shape in (first, ones)
+    ]
     made += [clip * fixed.standard_normal(dim) for _ in range(6)]
     for _ in range(6):  # other sizes, and other coordinates that are zero, in each audit
         some = rng.standard_normal(dim) * (rng.random(dim) < rng.uniform(0.2, 1.0))
@@ -73,24 +85,32 @@ def inputs(dim: int, clip: float, event: Event | None, rng: np.random.Generator)
 
 
 def look(source: Source, candidates: list[np.ndarray], number: int, last_bits: bool) -> Found:
-    """Two samples, and what they suggest. `last_bits`: whether those of floating-point numbers may be used.
+    """Two samples, and what they suggest. `last_bits`: whether those of floating-point numbers may
+    be used.
 
-    They betray simulated Laplace noise; its claim is one for real arithmetic, and nothing simulated leaves a device.
+    They betray simulated Laplace noise; its claim is one for real arithmetic, and nothing simulated
+    leaves a device.
     """
     samples = [source(g, number, PILOT).astype(float) for g in candidates]
     width = max(s.shape[1] for s in samples)
     plain = _view([_wide(s, width) for s in samples], last_bits)
     seen = histograms([features(s, plain) for s in samples])
     pairs = combinations(zip(candidates, samples, seen, strict=True), 2)
-    suggested = sorted((s for one, other in pairs for s in _suggest(one, other, plain)), key=lambda s: -s[0])
+    suggested = sorted(
+        (s for one, other in pairs for s in _suggest(one, other, plain)), key=lambda s: -s[0]
+    )
 
     def again(found: Found) -> Found:
         rows = [source(g, number, REFINED_DRAWS).astype(float) for g in found[:2]]
-        one, other = zip(found[:2], rows, histograms([features(r, plain) for r in rows]), strict=True)
+        one, other = zip(
+            found[:2], rows, histograms([features(r, plain) for r in rows]), strict=True
+        )
         return _suggest(one, other, plain)[0][1]
 
-    # The best of hundreds of pairs is partly luck: the first few are looked at again, with more draws. Where codes are continuous
-    # an event is learnt with some error, so that more pairs are looked at, and learnt again; where drawing is dear, it is not.
+    # The best of hundreds of pairs is partly luck: the first few are looked at again, with more
+    # draws. Where codes are continuous
+    # an event is learnt with some error, so that more pairs are looked at, and learnt again; where
+    # drawing is dear, it is not.
     thorough = not (plain.counted or last_bits)
     few = [found for _, found in suggested[: PAIRS_REFINED if thorough else PAIRS_REFINED_FEW]]
     if thorough:
@@ -109,7 +129,10 @@ class Histograms(NamedTuple):
 
 
 def histograms(samples: Sequence[Sequence[np.ndarray]]) -> list[Histograms]:
-    """Returns the histograms of each sample, from its features. All samples have the same symbols, in the same places."""
+    """Returns the histograms of each sample, from its features.
+
+    All samples have the same symbols, in the same places.
+    """
     symbols, counts = [], []
     for feature in zip(*samples, strict=True):
         found, where = np.unique(np.concatenate(feature), return_inverse=True)
@@ -117,17 +140,23 @@ def histograms(samples: Sequence[Sequence[np.ndarray]]) -> list[Histograms]:
         symbols.append(found)
         counts.append([np.bincount(part, minlength=len(found)) for part in parts])
     starts = np.cumsum([0, *map(len, symbols)])[:-1]
-    return [Histograms(np.concatenate(symbols), np.concatenate(mine), starts) for mine in zip(*counts, strict=True)]
+    return [
+        Histograms(np.concatenate(symbols), np.concatenate(mine), starts)
+        for mine in zip(*counts, strict=True)
+    ]
 
 
 Sampled = tuple[np.ndarray, np.ndarray, Histograms]
 """A gradient, codes of it, and histograms of their features."""
 TIMES = (1.0, 2.0, 4.0)
-"""An event is made of the symbols that the one gave so many times as often as the other."""
+"""An event is made of the symbols that one gradient gave at least this many times as often as the
+other."""
 
 
 def _suggest(one: Sampled, other: Sampled, plain: View) -> list[tuple[float, Found]]:
-    """What two samples suggest: the event that tells most for the one, and that for the other, and how much each promises."""
+    """What two samples suggest: the event that tells most for the one, and that for the other, and
+    how much each promises.
+    """
     ways = [(plain, one[2], other[2])]
     if not plain.counted:
         for learnt in _between(one[1], other[1], len(plain.low)):
@@ -139,7 +168,9 @@ def _suggest(one: Sampled, other: Sampled, plain: View) -> list[tuple[float, Fou
     ]
 
 
-def _best(one: np.ndarray, other: np.ndarray, ways: Sequence[tuple[View, Histograms, Histograms]]) -> tuple[float, Found]:
+def _best(
+    one: np.ndarray, other: np.ndarray, ways: Sequence[tuple[View, Histograms, Histograms]]
+) -> tuple[float, Found]:
     """The most telling event among those of several views, and how much it promises."""
     best: tuple[float, Found] | None = None
     for view, mine, theirs in ways:
@@ -152,7 +183,10 @@ def _best(one: np.ndarray, other: np.ndarray, ways: Sequence[tuple[View, Histogr
         f, t = np.unravel_index(np.argmax(promises), promises.shape)
         if best is None or promises[f, t] > best[0]:
             its = slice(mine.starts[f], mine.starts[f + 1] if f + 1 < len(mine.starts) else None)
-            best = float(promises[f, t]), Found(one, other, view, int(f), mine.symbols[its][chosen[t][its]])
+            best = (
+                float(promises[f, t]),
+                Found(one, other, view, int(f), mine.symbols[its][chosen[t][its]]),
+            )
     assert best is not None  # there is always a feature
     return best
 
@@ -173,13 +207,18 @@ def confirm(source: Source, found: Found, number: int, n: int, error: float) -> 
 
 
 def features(codes: np.ndarray, view: View) -> list[np.ndarray]:
-    """Codes as small numbers, in several ways. A row that is missing, or too short, is one symbol for each length."""
+    """Codes as small numbers, in several ways.
+
+    A row that is missing, or too short, is one symbol for each length.
+    """
     rows = _wide(codes.astype(float), len(view.low))
     there = (~np.isnan(rows)).sum(axis=1)
     short = there < rows.shape[1]
     rows = np.where(short[:, None], 0.0, rows)
     if view.counted:
-        mixed = (rows.astype(np.uint64) * MIXER[: rows.shape[1]]).sum(axis=1, dtype=np.uint64) >> np.uint64(1)
+        mixed = (rows.astype(np.uint64) * MIXER[: rows.shape[1]]).sum(
+            axis=1, dtype=np.uint64
+        ) >> np.uint64(1)
         made = [mixed.astype(np.int64)]
     else:
         values = np.clip(rows, view.low, view.high) @ view.directions
@@ -193,16 +232,22 @@ def features(codes: np.ndarray, view: View) -> list[np.ndarray]:
 
 
 def _grid(numbers: np.ndarray) -> np.ndarray:
-    """Exponent, and on how fine a grid a floating-point number lies: a sum with a larger number leaves no fine one."""
+    """Exponent, and on how fine a grid a floating-point number lies: a sum with a larger number
+    leaves no fine one.
+    """
     bits = numbers.astype(np.float32).view(np.uint32)
     zeros = sum((bits % (1 << n) == 0).astype(np.int64) for n in range(1, 8))
     return np.asarray((bits >> 23 & 0xFF) * 8 + zeros, np.int64)
 
 
 def _wide(rows: np.ndarray, width: int) -> np.ndarray:
-    """So many columns: what is not there is NaN, what is too much is added up in the last."""
+    """Returns codes with `width` columns: missing ones are NaN, surplus ones are added
+    to the last.
+    """
     if rows.shape[1] > width:
-        rows = np.concatenate([rows[:, : width - 1], rows[:, width - 1 :].sum(axis=1, keepdims=True)], axis=1)
+        rows = np.concatenate(
+            [rows[:, : width - 1], rows[:, width - 1 :].sum(axis=1, keepdims=True)], axis=1
+        )
     return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=np.nan)
 
 
@@ -214,11 +259,21 @@ def _view(samples: list[np.ndarray], last_bits: bool) -> View:
     each = np.eye(pooled.shape[1])
     directions = np.concatenate([each, each[:, 1:] - each[:, :-1], np.ones((len(each), 1))], axis=1)
     low, high = (np.full(len(each), end) for end in (-np.inf, np.inf))
-    return View(counted, whole, low, high, directions, [] if counted else _edges(pooled @ directions), last_bits)
+    return View(
+        counted,
+        whole,
+        low,
+        high,
+        directions,
+        [] if counted else _edges(pooled @ directions),
+        last_bits,
+    )
 
 
 def _between(one: np.ndarray, other: np.ndarray, width: int) -> list[View]:
-    """What linear classifiers learn of the two samples: one that cuts outliers, one that knows which columns go together."""
+    """What linear classifiers learn of the two samples: one that cuts outliers, one that knows
+    which columns go together.
+    """
     rows = [_there(_wide(s, width)) for s in (one, other)]
     if min(len(r) for r in rows) < 2:
         return []
@@ -228,10 +283,20 @@ def _between(one: np.ndarray, other: np.ndarray, width: int) -> list[View]:
     cut = [np.clip(r, low, high) for r in rows]
     robust = (cut[0].mean(axis=0) - cut[1].mean(axis=0)) / (pooled.var(axis=0) + floor)
     spread = sum(np.cov(r, rowvar=False).reshape(width, width) for r in rows)
-    together = np.linalg.solve(spread + floor * np.eye(width), rows[0].mean(axis=0) - rows[1].mean(axis=0))
+    together = np.linalg.solve(
+        spread + floor * np.eye(width), rows[0].mean(axis=0) - rows[1].mean(axis=0)
+    )
     far = np.full(width, np.inf)
     return [
-        View(False, False, low, high, robust[:, None], _edges(np.concatenate(cut) @ robust[:, None]), False),
+        View(
+            False,
+            False,
+            low,
+            high,
+            robust[:, None],
+            _edges(np.concatenate(cut) @ robust[:, None]),
+            False,
+        ),
         View(False, False, -far, far, together[:, None], _edges(pooled @ together[:, None]), False),
     ]
 
@@ -243,10 +308,16 @@ def _there(rows: np.ndarray) -> np.ndarray:
 
 
 def _edges(values: np.ndarray) -> list[np.ndarray]:
-    return [np.unique(np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1])) for column in values.T]
+    return [
+        np.unique(np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1])) for column in values.T
+    ]
 
 
 def _promise(hits: Any, other_hits: Any) -> Any:
-    """About what a bound from these counts of the first sample would be: good enough to choose by."""
+    """About what a bound from these counts of the first sample would be: good enough to
+    choose by.
+    """
     some, other = np.maximum(hits, 1), np.asarray(other_hits) + 1
-    return np.where(np.asarray(hits) == 0, -np.inf, np.log(some / other) - 2 * np.sqrt(1 / some + 1 / other))
+    return np.where(
+        np.asarray(hits) == 0, -np.inf, np.log(some / other) - 2 * np.sqrt(1 / some + 1 / other)
+    )

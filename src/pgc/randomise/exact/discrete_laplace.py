@@ -1,8 +1,10 @@
-"""Exact random draws: every probability is a fraction, or e to the power of one, and holds as it stands.
+"""Exact random draws: every probability is a fraction, or e to the power of one, and holds as it
+stands.
 
-All randomness comes from the operating system (`secrets`), anew at every call, so neither a fork nor a copy of a machine repeats
-it, and nothing that a caller passes can stand in for it. The algorithms are those of Canonne, Kamath and Steinke (2020), "The
-discrete Gaussian for differential privacy".
+All randomness comes from the operating system (`secrets`), anew at every call, so neither a fork
+nor a copy of a machine repeats it, and nothing that a caller passes can stand in for it. The
+algorithms are those of Canonne, Kamath and Steinke (2020), "The discrete Gaussian for differential
+privacy".
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Laplace noise that may leave a device: integers on a lattice, noise drawn exactly.
 
-    N = ⌊ε·SCALE/2⌋                                        lattice points in C/2, the radius of the clip
+    N = ⌊ε·SCALE/2⌋    lattice points in C/2, the radius of the clip
     n_i = the clipped gradient in units of C/(2N), rounded towards zero, ‖n‖₁ ≤ N as integers
     y_i = n_i + x_i,   P(x_i = x) ∝ e^(−|x|/SCALE),        cut off at ±LARGEST
 
-**Guarantee.** ε-LDP for the whole gradient: for any two gradients ‖n − n'‖₁ ≤ 2N ≤ ε·SCALE in integers, so P(y|n)/P(y|n') ≤ e^ε,
-with no rounding anywhere between the bound and the draw. Floating point only decides *which* n stands for a gradient. Cutting off
-is post-processing, and happens once in e^1500 draws.
+**Guarantee.** ε-LDP for the whole gradient: for any two gradients ‖n − n'‖₁ ≤ 2N ≤ ε·SCALE in
+integers, so P(y|n)/P(y|n') ≤ e^ε, with no rounding anywhere between the bound and the draw.
+Floating point only decides *which* n stands for a gradient. Cutting off is post-processing, and
+happens once in e^1500 draws.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ LARGEST_EPSILON = 1024
 
 
 def radius(epsilon: float) -> int:
-    """N."""
+    """Returns N, the lattice points in the radius of the clip."""
     return math.floor(Fraction(epsilon) * SCALE / 2)
 
 
 def release_laplace(gradient: np.ndarray, clip: float, epsilon: float) -> list[int]:
     """The numbers y of one report."""
     return [
-        max(-LARGEST, min(LARGEST, n + discrete_laplace(Fraction(SCALE)))) for n in on_lattice(gradient, clip, radius(epsilon))
+        max(-LARGEST, min(LARGEST, n + discrete_laplace(Fraction(SCALE))))
+        for n in on_lattice(gradient, clip, radius(epsilon))
     ]
 
 
@@ -45,8 +47,13 @@ def decode_laplace(numbers: list[int], clip: float, epsilon: float) -> np.ndarra
 
 
 def on_lattice(gradient: np.ndarray, clip: float, most: int) -> list[int]:
-    """The integers n. Their absolute values add up to at most N = `most`, whatever the gradient is (NaN and Inf become zero)."""
+    """The integers n.
+
+    Their absolute values add up to at most N = `most`, whatever the gradient is (NaN and Inf become
+    zero).
+    """
     clipped = clip_l1(np.asarray(gradient, np.float64).ravel(), clip / 2)
     numbers = [math.trunc(x / (clip / 2) * most) for x in clipped.tolist()]
-    # Rounding in the clip is a millionth of a unit, so this holds anyway; the guarantee does not hang on that.
+    # Rounding in the clip is a millionth of a unit, so this holds anyway; the guarantee does not
+    # hang on that.
     return numbers if sum(map(abs, numbers)) <= most else [0] * len(numbers)

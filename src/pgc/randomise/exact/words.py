@@ -1,4 +1,6 @@
-"""Uniform 32-bit words: public ones from a seed that anyone may know, secret ones from the operating system."""
+"""Uniform 32-bit words: public ones from a seed that anyone may know, secret ones from the
+operating system.
+"""
 
 from __future__ import annotations
 

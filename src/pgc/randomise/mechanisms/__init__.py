@@ -1,1 +1,4 @@
-"""Q: what randomises a gradient. Each mechanism is a small file: its guarantee, prepare, draw, decode, error."""
+"""Q: what randomises a gradient.
+
+Each mechanism is a small file: its guarantee, prepare, draw, decode, error.
+"""

@@ -1,19 +1,22 @@
 """What randomises a gradient: a mechanism Q is three pure functions and a guarantee.
 
-    prepare(gradient, public) -> thresholds     deterministic: sanitise, clip, project
-    draw(thresholds, secret)  -> code           the only random step: compares secret words with thresholds
-    decode(code, public)      -> vector         on the aggregator
-    error(norm)               -> number         its expected squared error, in closed form
+    prepare(gradient, public) -> thresholds   deterministic: sanitise, clip, project
+    draw(thresholds, secret)  -> code         the only random step: secret words against thresholds
+    decode(code, public)      -> vector       on the aggregator
+    error(norm)               -> number       its expected squared error, in closed form
 
-A mechanism owns all that is particular to it, and one file is enough to add one: besides these, its default clip, its form on the
-wire (`wire_number`, `asked`, `pack`), how it is released (`release`), the event that betrays most (`event`), and words for people
-(`parameters`, `in_words`). Each has a default, so that a mechanism for simulations needs none of them.
+A mechanism owns all that is particular to it, and one file is enough to add one: besides these, its
+default clip, its form on the wire (`wire_number`, `asked`, `pack`), how it is released (`release`),
+the event that betrays most (`event`), and words for people (`parameters`, `in_words`). Each has a
+default, so that a mechanism for simulations needs none of them.
 
-`public` and `secret` are arrays of uniform 32-bit words, and that is all the randomness there is. In a simulation both come
-from a JAX key; on a device the secret ones come from the operating system and the public ones from a hash of the offer. The
-functions work on NumPy and JAX arrays alike (the array-API standard), so one source serves both, and a device needs no JAX.
+`public` and `secret` are arrays of uniform 32-bit words, and that is all the randomness there is.
+In a simulation both come from a JAX key; on a device the secret ones come from the operating system
+and the public ones from a hash of the offer. The functions work on NumPy and JAX arrays alike (the
+array-API standard), so one source serves both, and a device needs no JAX.
 
-Public words never depend on the gradient. ε-LDP holds for every value of them, so a hostile choice can hurt utility only.
+Public words never depend on the gradient. ε-LDP holds for every value of them, so a hostile choice
+can hurt utility only.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ class Guarantee:
     """What a report promises. The neighbouring relation of local privacy is *any* two inputs."""
 
     epsilon: float
-    """What really holds: sup over any two gradients and any output of the log of the ratio of probabilities."""
+    """What really holds: sup over any two gradients and any output of the log of the ratio of
+    probabilities."""
     nominal_epsilon: float
     """What the mechanism's formula prints; not a promise where it differs from `epsilon`."""
     statement: str
@@ -55,15 +59,19 @@ class Guarantee:
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
-    """Q(·; ε, d, d̂, C). `epsilon` is the nominal ε of one report; ask `guarantee` for what holds."""
+    """Q(·; ε, d, d̂, C).
+
+    `epsilon` is the nominal ε of one report; ask `guarantee` for what holds.
+    """
 
     name: ClassVar[str]
     largest_clip: ClassVar[float] = 1e30
     """Beyond it float32 arithmetic would overflow."""
     traced: ClassVar[dict[str, type[np.generic]]] = {"clip": np.float32}
-    """The numbers that `prepare`, `draw` and `decode` read, fields or cached properties, and the type a simulation gives them.
-    A compiled program takes them as arguments and so serves every ε and C. Anything else they read (d, d̂) is a shape, and ε
-    itself is out of their reach: it enters only through constants that were rounded to the safe side beforehand."""
+    """The numbers that `prepare`, `draw` and `decode` read, fields or cached properties, and the
+    type a simulation gives them. A compiled program takes them as arguments and so serves every ε
+    and C. Anything else they read (d, d̂) is a shape, and ε itself is out of their reach: it enters
+    only through constants that were rounded to the safe side beforehand."""
 
     smallest_dim: ClassVar[int] = 1
     integers: ClassVar[bool] = False
@@ -79,8 +87,9 @@ class Mechanism(ABC):
     paper_buffer: ClassVar[int] = 1
     """|B| in the paper."""
     wire_number: ClassVar[int | None] = None
-    """The number by which an offer asks for it: below 128 for those of pgc, 128 to 255 for others. None: no offer can.
-    It belongs to one class: what is derived from it has none, unless it states its own."""
+    """The number by which an offer asks for it: below 128 for those of pgc, 128 to 255 for others.
+    None: no offer can. It belongs to one class: what is derived from it has none, unless it states
+    its own."""
 
     dim: int
     """d, the length of the gradient."""
@@ -96,15 +105,25 @@ class Mechanism(ABC):
     def __post_init__(self) -> None:
         """Refuse parameters with which no guarantee can be stated."""
         if not self.epsilon > 0:
-            raise PgcError(f"epsilon must be greater than 0 (inf for no privacy), not {self.epsilon:g}")
-        if self.epsilon < SMALLEST_EPSILON * (1 - 1e-12):  # 10⁵ nano-ε, rounded down to a double, are enough
             raise PgcError(
-                f"epsilon of one report must be at least {SMALLEST_EPSILON:g}, not {self.epsilon:g}: it would say nothing"
+                f"epsilon must be greater than 0 (inf for no privacy), not {self.epsilon:g}"
+            )
+        # 10⁵ nano-ε, rounded down to a double, are enough
+        if self.epsilon < SMALLEST_EPSILON * (1 - 1e-12):
+            raise PgcError(
+                f"epsilon of one report must be at least {SMALLEST_EPSILON:g}, not "
+                f"{self.epsilon:g}: it would say nothing"
             )
         if not SMALLEST_CLIP <= self.clip <= self.largest_clip:
-            raise PgcError(f"clip must be between {SMALLEST_CLIP:g} and {self.largest_clip:g} for {self.name}, not {self.clip:g}")
+            raise PgcError(
+                f"clip must be between {SMALLEST_CLIP:g} and {self.largest_clip:g} for "
+                f"{self.name}, not {self.clip:g}"
+            )
         if self.dim < self.smallest_dim:
-            raise PgcError(f"{self.name} needs a gradient of at least {self.smallest_dim} dimension(s), not {self.dim}")
+            raise PgcError(
+                f"{self.name} needs a gradient of at least {self.smallest_dim} dimension(s), not "
+                f"{self.dim}"
+            )
 
     @property
     @abstractmethod
@@ -123,7 +142,10 @@ class Mechanism(ABC):
 
     @abstractmethod
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """Everything deterministic that happens to a gradient on the device. Total: every input has an output."""
+        """Everything deterministic that happens to a gradient on the device.
+
+        Total: every input has an output.
+        """
 
     @abstractmethod
     def draw(self, thresholds: Array, secret: Array) -> Array:
@@ -135,11 +157,16 @@ class Mechanism(ABC):
 
     @classmethod
     def fitting_clip(cls, dim: int) -> float:
-        """Returns the C that suits a gradient of norm 1 in a random direction: `best` compares mechanisms with it."""
+        """Returns the C that suits a gradient of norm 1 in a random direction: `best` compares
+        mechanisms with it.
+        """
         return 1.0
 
     def error(self, norm: float = 1.0) -> float:
-        """E‖g̃ − g‖² for a gradient of this L2 norm that no clip changes. NaN where nobody has worked it out."""
+        """E‖g̃ − g‖² for a gradient of this L2 norm that no clip changes.
+
+        NaN where nobody has worked it out.
+        """
         return math.nan
 
     @property
@@ -149,11 +176,17 @@ class Mechanism(ABC):
 
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
-        """From the settings of a run. Mechanisms that have options of their own (see `make_mechanism`) pick them here."""
+        """From the settings of a run.
+
+        Mechanisms that have options of their own (see `make_mechanism`) pick them here.
+        """
         return cls(dim=dim, epsilon=epsilon, clip=clip)
 
     def simulate(self, gradient: Array, public: Array, secret: Array) -> Array:
-        """`randomize`, or a shortcut to a report with the same distribution, for simulations. From `simulated_words`."""
+        """`randomize`, or a shortcut to a report with the same distribution, for simulations.
+
+        From `simulated_words`.
+        """
         return self.randomize(gradient, public, secret)
 
     @property
@@ -162,13 +195,20 @@ class Mechanism(ABC):
         return self.public_words, self.secret_words
 
     def randomize(self, gradient: Array, public: Array, secret: Array) -> Array:
-        """prepare, draw and decode in one: g̃ = Q(g). A gradient of any shape with d entries, a scalar included."""
+        """prepare, draw and decode in one: g̃ = Q(g).
+
+        A gradient of any shape with d entries, a scalar included.
+        """
         return self.decode(self.draw(self.prepare(self.flat(gradient), public), secret), public)
 
     def flat(self, gradient: Array) -> Array:
-        """The gradient as a vector of d entries, or a refusal: nothing passes unclipped because of its shape."""
+        """The gradient as a vector of d entries, or a refusal: nothing passes unclipped because of
+        its shape.
+        """
         if gradient.size != self.dim:
-            raise PgcError(f"{self.name} was made for gradients of {self.dim} numbers, not of {gradient.size}")
+            raise PgcError(
+                f"{self.name} was made for gradients of {self.dim} numbers, not of {gradient.size}"
+            )
         return gradient.reshape(self.dim)
 
     @property
@@ -184,14 +224,19 @@ class Mechanism(ABC):
     # Release: what may leave a device
 
     def refuse_release(self) -> None:
-        """Raises an error unless its codes may leave a device: only what is exact in integers may."""
+        """Raises an error unless its codes may leave a device: only what is exact in
+        integers may.
+        """
         if not self.core.integers:
             raise PgcError(
-                f"{self.core.name} has no exact form and is for simulation only; release with index, duchi, prs or laplace"
+                f"{self.core.name} has no exact form and is for simulation only; release with "
+                "index, duchi, prs or laplace"
             )
 
     def release(self, gradient: np.ndarray, seed: bytes) -> Any:
-        """Draws a code with secret words of the operating system; the public ones come from the seed."""
+        """Draws a code with secret words of the operating system; the public ones come from the
+        seed.
+        """
         thresholds = self.prepare(gradient, public_words(seed, self.public_words))
         return self.draw(thresholds, secret_words(self.secret_words))
 
@@ -201,7 +246,9 @@ class Mechanism(ABC):
 
     @property
     def release_seconds(self) -> float:
-        """Time that every release takes, where drawing takes longer for some codes than for others; 0 where it does not."""
+        """Time that every release takes, where drawing takes longer for some codes than for others;
+        0 where it does not.
+        """
         return 0.0
 
     # Wire: how an offer asks for it, and how a code is written into a report
@@ -225,25 +272,33 @@ class Mechanism(ABC):
         raise NotImplementedError(f"{self.name} has no form on the wire")
 
     def pack(self, code: Any) -> int:
-        """Returns a code as a number of `code_bits` bits; by default of a code that is an array of bits."""
+        """Returns a code as a number of `code_bits` bits; by default of a code that is an array of
+        bits.
+        """
         return sum(int(bit) << i for i, bit in enumerate(np.atleast_1d(code)))
 
     def unpack(self, number: int) -> Any:
-        """Returns the code of a number, the inverse of `pack`. Raises ValueError for one that no code has."""
+        """Returns the code of a number, the inverse of `pack`.
+
+        Raises ValueError for one that no code has.
+        """
         return np.array([number >> i & 1 for i in range(self.code_bits)], bool)
 
     # Audit and inspection
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
-        """Returns the event of the likelihood-ratio test; None if nobody has worked it out (the audit then searches for one).
+        """Returns the event of the likelihood-ratio test; None if nobody has worked it out (the
+        audit then searches for one).
 
-        `words(number)` are the public words of the offer of that number. They are held fixed: a guarantee must hold for every
-        value of them, so an adversary may choose.
+        `words(number)` are the public words of the offer of that number. They are held fixed: a
+        guarantee must hold for every value of them, so an adversary may choose.
         """
         return None
 
     def extremes(self, words: Callable[[int], np.ndarray]) -> list[np.ndarray]:
-        """Returns gradients that an audit should also compare, because this mechanism treats them least alike."""
+        """Returns gradients that an audit should also compare, because this mechanism treats them
+        least alike.
+        """
         return []
 
     @property
@@ -265,4 +320,6 @@ def _refuse(holds: bool, reason: str) -> None:
 def require_finite_epsilon(mechanism: Mechanism) -> None:
     """For mechanisms whose formula has no limit at ε = ∞."""
     if math.isinf(mechanism.epsilon):
-        raise PgcError(f"{mechanism.name} needs a finite epsilon; for no privacy use --mechanism none")
+        raise PgcError(
+            f"{mechanism.name} needs a finite epsilon; for no privacy use --mechanism none"
+        )

@@ -1,4 +1,7 @@
-"""`duchi`: one bit for a direction. The side of a random public hyperplane on which the gradient lies, by randomised response."""
+"""`duchi`: one bit for a direction.
+
+The side of a random public hyperplane on which the gradient lies, by randomised response.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,28 @@ import numpy as np
 from pgc.randomise.mechanisms.base import Array
 from pgc.randomise.mechanisms.forms import Event
 from pgc.randomise.mechanisms.randomized_response import WORD, keep_threshold
-from pgc.randomise.mechanisms.sphere import Moments, OnSphere, mean_abs_coordinate, normal_words, scaled, uniform_direction
+from pgc.randomise.mechanisms.sphere import (
+    Moments,
+    OnSphere,
+    mean_abs_coordinate,
+    normal_words,
+    scaled,
+    uniform_direction,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Duchi(OnSphere):
-    """Z uniform on the sphere, public; the sign of ⟨Z, g⟩, kept with probability e^ε/(e^ε + 1); decoded as ±Z/m.
+    """Z uniform on the sphere, public; the sign of ⟨Z, g⟩, kept with probability e^ε/(e^ε + 1);
+    decoded as ±Z/m.
 
-    The L2 mechanism of Duchi, Jordan and Wainwright (2018) in its sign-of-projection form: m = E|U₁|·tanh(ε/2).
+    The L2 mechanism of Duchi, Jordan and Wainwright (2018) in its sign-of-projection form: m =
+    E|U₁|·tanh(ε/2).
 
-    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report, for any Z independent of the gradient: the
-    report is one bit, and each of its values has a probability in [1/(e^ε+1), e^ε/(e^ε+1)] whatever the gradient is. It holds for
-    the integers that are compared: a sign is kept when a uniform 32-bit word is below ⌊2³²·e^ε/(e^ε+1)⌋, rounded down.
+    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report, for any Z
+    independent of the gradient: the report is one bit, and each of its values has a probability in
+    [1/(e^ε+1), e^ε/(e^ε+1)] whatever the gradient is. It holds for the integers that are compared:
+    a sign is kept when a uniform 32-bit word is below ⌊2³²·e^ε/(e^ε+1)⌋, rounded down.
     """
 
     name = "duchi"
@@ -34,7 +47,7 @@ class Duchi(OnSphere):
 
     @property
     def how(self) -> str:
-        """One bit."""
+        """Says what is sent, in words."""
         return "one bit, the side of a public random hyperplane, by randomised response"
 
     @cached_property
@@ -49,52 +62,63 @@ class Duchi(OnSphere):
 
     @property
     def moments(self) -> Moments:
-        """V = ±Z is uniform but for its side. With the probability that is really used in place of e^ε/(e^ε+1)."""
+        """V = ±Z is uniform but for its side.
+
+        With the probability that is really used in place of e^ε/(e^ε+1).
+        """
         mean = mean_abs_coordinate(self.dim) * (self.keep - self.flip) / WORD
         return Moments(mean, 1 / self.dim, 1 / self.dim)
 
     @cached_property
     def size(self) -> float:
-        """1/m."""
+        """1/m, the length of a decoded report."""
         return 1 / self.moments.mean
 
     @property
     def report_bytes(self) -> int:
-        """A bit."""
+        """One byte, of which a bit is used."""
         return 1
 
     @property
     def secret_words(self) -> int:
-        """One."""
+        """One word decides the bit."""
         return 1
 
     @property
     def public_words(self) -> int:
-        """Those of Z."""
+        """Words from which Z is made."""
         return normal_words(self.dim)
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """How many of 2³² words set the bit: `keep`, or `flip`, or half of them where the gradient is on no side."""
+        """How many of 2³² words set the bit: `keep`, or `flip`, or half of them where the gradient
+        is on no side.
+        """
         xp = gradient.__array_namespace__()
         side = xp.sum(uniform_direction(public, self.dim, gradient.dtype) * scaled(gradient))
-        keep, flip, half = (xp.asarray(t, dtype=xp.uint32) for t in (self.keep, self.flip, WORD // 2))
+        keep, flip, half = (
+            xp.asarray(t, dtype=xp.uint32) for t in (self.keep, self.flip, WORD // 2)
+        )
         return xp.where(side > 0, keep, xp.where(side < 0, flip, half))[None]
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
-        """One bit."""
+        """Draws one bit: the side, or its opposite."""
         return secret < thresholds
 
     def decode(self, code: Array, public: Array) -> Array:
-        """±Z/m."""
+        """Returns ±Z/m, an unbiased estimate of the direction."""
         xp = public.__array_namespace__()
-        return xp.where(code, self.size, -self.size) * uniform_direction(public, self.dim, xp.float32)
+        return xp.where(code, self.size, -self.size) * uniform_direction(
+            public, self.dim, xp.float32
+        )
 
     @property
     def code_bits(self) -> int:
-        """One bit."""
+        """A code is one bit."""
         return 1
 
-    def opposite(self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]) -> Event | None:
+    def opposite(
+        self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]
+    ) -> Event | None:
         """The side of the one."""
         side = bool(np.asarray(prepare(gradient, words(0)))[0] == self.keep)
         return Event(0, gradient, -gradient, lambda codes: codes[:, 0] == side, self.keep / WORD)

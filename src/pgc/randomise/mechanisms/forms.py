@@ -1,4 +1,6 @@
-"""What a mechanism says of itself to others: how an offer asks for it, and which event betrays most of a gradient."""
+"""What a mechanism says of itself to others: how an offer asks for it, and which event betrays most
+of a gradient.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import numpy as np
 
 LIFTED, UNBIASED = 1, 2
 FIRST_OUTSIDE, LAST_OUTSIDE = 128, 255
-"""Wire numbers for mechanisms from outside this package. A device accepts one only when its application names it."""
+"""Wire numbers for mechanisms from outside this package. A device accepts one only when its
+application names it."""
 
 Codes = np.ndarray
 """(n, …): as many codes."""

@@ -1,11 +1,13 @@
 """A random spherical code for many dimensions, of which no more than one vector is ever made.
 
-    Z_j = D₂ H D₁ H e_{s_j},   H the Walsh–Hadamard matrix of size n = 2^⌈log₂ d⌉ over √n,   D₁, D₂ random signs,   s_j any row,
+    Z_j = D₂ H D₁ H e_{s_j},   H the Walsh–Hadamard matrix of size n = 2^⌈log₂ d⌉ over √n,
+    D₁, D₂ random signs,   s_j any row,
 
-cut to its first d coordinates. One transform spreads any vector over all coordinates; after two, a coordinate of a fixed
-vector is a sum of very many small terms, so ⟨Z_j, u⟩ is nearly normal for every u, as it is for a uniform direction (Ailon and
-Chazelle 2009, "The fast Johnson–Lindenstrauss transform"). All M products take two transforms of u, O(n log n); one vector takes
-two. The code is public, and ε-LDP of `index` holds for any code: what is approximate here costs utility only.
+cut to its first d coordinates. One transform spreads any vector over all coordinates; after two, a
+coordinate of a fixed vector is a sum of very many small terms, so ⟨Z_j, u⟩ is nearly normal for
+every u, as it is for a uniform direction (Ailon and Chazelle 2009, "The fast Johnson–Lindenstrauss
+transform"). All M products take two transforms of u, O(n log n); one vector takes two. The code is
+public, and ε-LDP of `index` holds for any code: what is approximate here costs utility only.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ def transform(x: Array) -> Array:
     xp, n, half = x.__array_namespace__(), x.shape[0], 1
     while half < n:
         pairs = xp.reshape(x, (-1, 2, half))
-        x = xp.reshape(xp.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1), (n,))
+        x = xp.reshape(
+            xp.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1), (n,)
+        )
         half *= 2
     return x
 

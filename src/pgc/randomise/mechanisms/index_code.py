@@ -1,4 +1,7 @@
-"""`index`: a direction as one or two bytes. The number of a vector in a public random code, near ones e^ε times as likely."""
+"""`index`: a direction as one or two bytes.
+
+The number of a vector in a public random code, near ones e^ε times as likely.
+"""
 
 from __future__ import annotations
 
@@ -36,25 +39,31 @@ QUANTILES = 512
 LARGEST_DENSE = 2**24
 """Numbers of a code that is made whole: 16 MiB of public bytes."""
 NORMAL_BYTES = tuple(round(4096 * NormalDist().inv_cdf((b + 0.5) / 256)) for b in range(256))
-"""4096·Φ⁻¹((b + ½)/256), rounded: a byte as a nearly normal number. A code's directions are uniform to a part in a thousand."""
+"""4096·Φ⁻¹((b + ½)/256), rounded: a byte as a nearly normal number. A code's directions are uniform
+to a part in a thousand."""
 
 
 def code_size_for(epsilon: float) -> int:
-    """M: one byte up to ε = 2, where a larger code gains less than 1 %, else 4096 (two bytes)."""
+    """Returns M: one byte up to ε = 2, where a larger code gains less than 1 %, else 4096 (two
+    bytes).
+    """
     return 256 if epsilon <= 2 else 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndexCode(OnSphere):
-    """Z_1 … Z_M uniform on the sphere, public and fresh for each report; S the k of them nearest to u; a number j is sent.
+    """Z_1 … Z_M uniform on the sphere, public and fresh for each report; S the k of them nearest to
+    u; a number j is sent.
 
-    P(j) is e^ε times as large for j ∈ S as for others; decoded as Z_j/m. Subset selection (Ye and Barg 2018) over a random
-    spherical code, as in MMRC (Shah et al. 2022): nearly the error of `privunit` at a few hundredths of its size. k is
-    chosen to maximise m. The expectation is over the code, so one code must not serve many reports.
+    P(j) is e^ε times as large for j ∈ S as for others; decoded as Z_j/m. Subset selection (Ye and
+    Barg 2018) over a random spherical code, as in MMRC (Shah et al. 2022): nearly the error of
+    `privunit` at a few hundredths of its size. k is chosen to maximise m. The expectation is over
+    the code, so one code must not serve many reports.
 
-    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report, for *any* code, so a hostile seed can hurt
-    utility only: S has exactly k members (ties by number), hence P(j) takes two values, of ratio at most e^ε, whatever u is. It
-    holds for the integers that are compared, not only for the formula (see `inside`). The report is an integer: it has no
+    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report, for *any* code,
+    so a hostile seed can hurt utility only: S has exactly k members (ties by number), hence P(j)
+    takes two values, of ratio at most e^ε, whatever u is. It holds for the integers that are
+    compared, not only for the formula (see `inside`). The report is an integer: it has no
     floating-point channel.
     """
 
@@ -66,25 +75,38 @@ class IndexCode(OnSphere):
     code_size: int
     """M."""
     nearest: int | None = None
-    """k, where it is given: an offer carries it, and then a device needs no special functions to find it."""
+    """k, where it is given: an offer carries it, and then a device needs no special functions to
+    find it."""
 
     def __post_init__(self) -> None:
         """At least two vectors, at most two bytes; some of them near and some not."""
         super().__post_init__()
         if not 2 <= self.code_size <= 2**16:
-            raise PgcError(f"code_size must be between 2 and 65536 (two bytes), not {self.code_size}")
+            raise PgcError(
+                f"code_size must be between 2 and 65536 (two bytes), not {self.code_size}"
+            )
         if self.nearest is not None and not 1 <= self.nearest < self.code_size:
-            raise PgcError(f"from 1 to {self.code_size - 1} of {self.code_size} vectors can be the nearest, not {self.nearest}")
+            raise PgcError(
+                f"from 1 to {self.code_size - 1} of {self.code_size} vectors can be the nearest, "
+                f"not {self.nearest}"
+            )
 
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
         """With the code size that is asked for, or that suits ε."""
-        return cls(dim=dim, epsilon=epsilon, clip=clip, code_size=options.get("code_size") or code_size_for(epsilon))
+        return cls(
+            dim=dim,
+            epsilon=epsilon,
+            clip=clip,
+            code_size=options.get("code_size") or code_size_for(epsilon),
+        )
 
     @property
     def how(self) -> str:
-        """A number."""
-        likelier = f"{likelihood_ratio(self.epsilon)} times as likely for the {self.members} nearest to it"
+        """Says what is sent, in words."""
+        likelier = (
+            f"{likelihood_ratio(self.epsilon)} times as likely for the {self.members} nearest to it"
+        )
         return f"the number of one of {self.code_size} public random vectors, {likelier}"
 
     @cached_property
@@ -96,36 +118,49 @@ class IndexCode(OnSphere):
     def inside(self) -> int:
         """How many of 2³² words choose S rather than the rest.
 
-        Then one of its k members is chosen as ⌊word·k/2³²⌋, which takes some of them once more in 2³² than others. This is the
-        largest number with which even the likeliest member is at most e^ε times as likely as the least likely other.
+        Then one of its k members is chosen as ⌊word·k/2³²⌋, which takes some of them once more in
+        2³² than others. This is the largest number with which even the likeliest member is at most
+        e^ε times as likely as the least likely other.
         """
         k, rest = self.members, self.code_size - self.members
         likeliest, least = -(-WORD // k), WORD // rest  # of 2³² second words
         with localcontext() as context:
             context.prec = 80
-            odds = Decimal(min(self.epsilon, 60)).exp() * least / likeliest  # inside/(2³² − inside) may be this
-            return min(WORD - 1, int((WORD * odds / (1 + odds)).to_integral_value(rounding=ROUND_FLOOR)))
+            # inside/(2³² − inside) may be this
+            odds = Decimal(min(self.epsilon, 60)).exp() * least / likeliest
+            return min(
+                WORD - 1, int((WORD * odds / (1 + odds)).to_integral_value(rounding=ROUND_FLOOR))
+            )
 
     @cached_property
     def moments(self) -> Moments:
         """Of Z_j along and across u, over the random code: sums over the cells of `coordinate`."""
         law, k, size = coordinate(self.dim), self.members, self.code_size
         chosen = self.inside / WORD
-        weight = size * (chosen / k * (near := _in_nearest(self.dim, k, size)) + (1 - chosen) / (size - k) * (1 - near))
+        weight = size * (
+            chosen / k * (near := _in_nearest(self.dim, k, size))
+            + (1 - chosen) / (size - k) * (1 - near)
+        )
         along = float(np.sum(law.mass * law.middle**2 * weight))
-        return Moments(float(np.sum(law.mass * law.middle * weight)), along, (1 - along) / (self.dim - 1))
+        return Moments(
+            float(np.sum(law.mass * law.middle * weight)), along, (1 - along) / (self.dim - 1)
+        )
 
     @cached_property
     def size(self) -> float:
-        """1/m."""
+        """1/m, the length of a decoded report."""
         return 1 / self.moments.mean
 
     @cached_property
     def border(self) -> np.ndarray:
-        """Quantiles of the share of the sphere that is nearer than the nearest vector outside S: Beta(k + 1, M − k)."""
+        """Quantiles of the share of the sphere that is nearer than the nearest vector outside S:
+        Beta(k + 1, M − k).
+        """
         special = require("scipy.special", "train")
         levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
-        made: np.ndarray = special.betaincinv(self.members + 1, self.code_size - self.members, levels)
+        made: np.ndarray = special.betaincinv(
+            self.members + 1, self.code_size - self.members, levels
+        )
         return made
 
     @property
@@ -135,18 +170,26 @@ class IndexCode(OnSphere):
 
     @property
     def secret_words(self) -> int:
-        """S or not, and which of it."""
+        """Two words: whether the number is in S, and which of it."""
         return 2
 
     @property
     def dense(self) -> bool:
-        """Whether the code is small enough to be made whole; else no more than one vector of it is (`hadamard_code.py`)."""
+        """Whether the code is small enough to be made whole; else no more than one vector of it is
+        (`hadamard_code.py`).
+        """
         return self.code_size * self.dim <= LARGEST_DENSE
 
     @property
     def public_words(self) -> int:
-        """A byte for each number of the code; a few bits for each dimension, where it is not made whole."""
-        return -(-self.code_size * self.dim // 4) if self.dense else hadamard_code.words(self.dim, self.code_size)
+        """A byte for each number of the code; a few bits for each dimension, where it is not made
+        whole.
+        """
+        return (
+            -(-self.code_size * self.dim // 4)
+            if self.dense
+            else hadamard_code.words(self.dim, self.code_size)
+        )
 
     def code(self, public: Array, which: Any = slice(None)) -> Array:
         """Z (M, d), or one row of it, not yet of length 1."""
@@ -155,7 +198,10 @@ class IndexCode(OnSphere):
         return xp.asarray(NORMAL_BYTES, dtype=xp.float32)[rows[which]]
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """Which numbers are in S: exactly k, the nearest to u, ties by number. Without a direction, the first k: any will do."""
+        """Which numbers are in S: exactly k, the nearest to u, ties by number.
+
+        Without a direction, the first k: any will do.
+        """
         xp = gradient.__array_namespace__()
         if self.dense:
             z = self.code(public)  # never zero: NORMAL_BYTES has no zero
@@ -166,7 +212,7 @@ class IndexCode(OnSphere):
         return xp.argsort(order) < xp.asarray(self.members, dtype=xp.uint32)
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
-        """The number j."""
+        """Draws the number j of a vector of the code."""
         xp = thresholds.__array_namespace__()
         inside = secret[0] < xp.asarray(self.inside, dtype=xp.uint32)
         members = xp.asarray(self.members, dtype=xp.uint32)
@@ -175,9 +221,13 @@ class IndexCode(OnSphere):
         return xp.argmax(mine & (xp.cumulative_sum(xp.astype(mine, xp.uint32)) == place + 1))
 
     def decode(self, code: Array, public: Array) -> Array:
-        """Z_j/m."""
+        """Returns Z_j/m, an unbiased estimate of the direction."""
         xp = public.__array_namespace__()
-        z = self.code(public, code) if self.dense else hadamard_code.vector(code, public, self.dim, self.code_size)
+        z = (
+            self.code(public, code)
+            if self.dense
+            else hadamard_code.vector(code, public, self.dim, self.code_size)
+        )
         return self.size / xp.maximum(xp.sqrt(xp.sum(z**2)), xp.asarray(TINY, dtype=z.dtype)) * z
 
     @property
@@ -188,8 +238,9 @@ class IndexCode(OnSphere):
     def simulate(self, gradient: Array, public: Array, secret: Array) -> Array:
         """The same report without the code. Only ⟨Z_j, u⟩ matters, and the rest of Z_j is uniform.
 
-        Let b be the share of the sphere nearer to u than the nearest Z outside S. Given b, those in S are uniform among the
-        nearer points, and of the others one is at b and the rest are uniform beyond.
+        Let b be the share of the sphere nearer to u than the nearest Z outside S. Given b, those in
+        S are uniform among the nearer points, and of the others one is at b and the rest are
+        uniform beyond.
         """
         xp = gradient.__array_namespace__()
         u = unit(self.flat(gradient), uniform_direction(public, self.dim, gradient.dtype))
@@ -212,7 +263,9 @@ class IndexCode(OnSphere):
         refuse_clip(asked)
         if asked.flags:
             raise PgcError("flags are unknown")
-        return cls(dim=dim, epsilon=epsilon, clip=asked.clip, code_size=asked.size, nearest=asked.nearest)
+        return cls(
+            dim=dim, epsilon=epsilon, clip=asked.clip, code_size=asked.size, nearest=asked.nearest
+        )
 
     @property
     def code_bits(self) -> int:
@@ -229,20 +282,26 @@ class IndexCode(OnSphere):
             raise ValueError(f"number {number} of a code of {self.code_size}")
         return number
 
-    def opposite(self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]) -> Event | None:
+    def opposite(
+        self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]
+    ) -> Event | None:
         """A vector near the one."""
         near, far = (np.asarray(prepare(g, words(0))) for g in (gradient, -gradient))
         wanted = near & ~far  # all of `near`, where at most half of the vectors are near
         likely = self.inside / WORD * wanted.sum() / near.sum()
-        return Event(0, gradient, -gradient, lambda codes: wanted[codes.ravel().astype(int)], likely)
+        return Event(
+            0, gradient, -gradient, lambda codes: wanted[codes.ravel().astype(int)], likely
+        )
 
     def extremes(self, words: Callable[[int], np.ndarray]) -> list[np.ndarray]:
-        """Gradients with the fewest and the most near vectors: all must have k, but that is for the audit to see."""
+        """Gradients with the fewest and the most near vectors: all must have k, but that is for the
+        audit to see.
+        """
         return fewest_and_most(self, words(0))
 
     @property
     def parameters(self) -> list[str]:
-        """M and k."""
+        """M and k, in symbols."""
         return [*super().parameters, f"M = {self.code_size}", f"k = {self.members}"]
 
     def in_words(self, code: Any) -> str:
@@ -251,7 +310,9 @@ class IndexCode(OnSphere):
 
 
 def fewest_and_most(mechanism: Mechanism, words: np.ndarray) -> list[np.ndarray]:
-    """Returns, of many random gradients, those that `prepare` marks the fewest and the most numbers for."""
+    """Returns, of many random gradients, those that `prepare` marks the fewest and the most numbers
+    for.
+    """
     tried = mechanism.clip * np.random.default_rng(2).standard_normal((300, mechanism.dim))
     sizes = [int(np.asarray(mechanism.prepare(g, words)).sum()) for g in tried]
     return [tried[int(np.argmin(sizes))], tried[int(np.argmax(sizes))]]
@@ -273,7 +334,9 @@ def _share(word: Array, count: Array) -> Array:
 
 @cache
 def _in_nearest(dim: int, k: int, size: int) -> np.ndarray:
-    """P(a vector at the middle of each cell is among the k nearest of `size`): at most k − 1 of the others are nearer."""
+    """P(a vector at the middle of each cell is among the k nearest of `size`): at most k − 1 of the
+    others are nearer.
+    """
     special = require("scipy.special", "train")
     law = coordinate(dim)
     nearer = (law.survival[1:] + law.survival[:-1]) / 2
@@ -287,7 +350,8 @@ def best_members(dim: int, epsilon: float, size: int) -> int:
     law = coordinate(dim)
 
     def mean(k: int) -> float:
-        top = size * float(np.sum(law.mass * law.middle * _in_nearest(dim, k, size)))  # E of the sum over S
+        # E of the sum over S
+        top = size * float(np.sum(law.mass * law.middle * _in_nearest(dim, k, size)))
         share = 1 / (k + (size - k) * math.exp(-min(epsilon, 700)))
         return top * share * (1 - math.exp(-min(epsilon, 700)))
 

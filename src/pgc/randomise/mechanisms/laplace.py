@@ -1,4 +1,7 @@
-"""`laplace`: Algorithm 2 of the paper. Clip in L1 to C/2, add Laplace noise of scale C/ε to each coordinate."""
+"""`laplace`: Algorithm 2 of the paper.
+
+Clip in L1 to C/2, add Laplace noise of scale C/ε to each coordinate.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +16,50 @@ from typing import Any
 import numpy as np
 
 from pgc.errors import PgcError
-from pgc.randomise.exact.lattice import LARGEST, LARGEST_EPSILON, decode_laplace, radius, release_laplace
-from pgc.randomise.mechanisms.base import SMALLEST_CLIP, Array, Guarantee, Mechanism, require_finite_epsilon
+from pgc.randomise.exact.lattice import (
+    LARGEST,
+    LARGEST_EPSILON,
+    decode_laplace,
+    radius,
+    release_laplace,
+)
+from pgc.randomise.mechanisms.base import (
+    SMALLEST_CLIP,
+    Array,
+    Guarantee,
+    Mechanism,
+    require_finite_epsilon,
+)
 from pgc.randomise.mechanisms.clip import clip_l1
 from pgc.randomise.mechanisms.forms import Codes, Event
 
 SECONDS_EACH, SECONDS_AT_START = 70e-6, 1e-3
-"""For each number of a release, and once: more than twice what drawing takes (39 to 100 µs a number where this was written)."""
+"""For each number of a release, and once: more than twice what drawing takes (39 to 100 µs a number
+where this was written)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdditiveLaplace(Mechanism):
     """Laplace noise of scale C/ε on each coordinate of whatever `prepare` returns.
 
-    **Guarantee.** `spread`·ε-LDP for the gradient, `spread` being the L1 diameter of the set that `prepare` clips to, in units of
-    C: for any two gradients the densities of the report differ by a factor of at most e^(spread·C/scale).
+    **Guarantee.** `spread`·ε-LDP for the gradient, `spread` being the L1 diameter of the set that
+    `prepare` clips to, in units of C: for any two gradients the densities of the report differ by a
+    factor of at most e^(spread·C/scale).
     """
 
     traced = {"clip": np.float32, "scale": np.float32}
-    default_clip, paper_clip = 2.0, 0.01  # by default a gradient is clipped almost always, so that its direction is reported
+    # by default a gradient is clipped almost always, so that its direction is reported
+    default_clip, paper_clip = 2.0, 0.01
 
     def __post_init__(self) -> None:
         """ε = ∞ is the mechanism `none`."""
         super().__post_init__()
         require_finite_epsilon(self)
         if not SMALLEST_CLIP <= self.clip / self.epsilon <= self.largest_clip:
-            raise PgcError(f"clip / epsilon must be between {SMALLEST_CLIP:g} and {self.largest_clip:g}; change one of them")
+            raise PgcError(
+                f"clip / epsilon must be between {SMALLEST_CLIP:g} and {self.largest_clip:g}; "
+                "change one of them"
+            )
 
     @property
     @abstractmethod
@@ -47,7 +68,9 @@ class AdditiveLaplace(Mechanism):
 
     @cached_property
     def scale(self) -> float:
-        """C/ε (eq. lapnoise), rounded up, so that C/scale ≤ ε; also for the float32 numbers that a simulation makes of both."""
+        """C/ε (eq. lapnoise), rounded up, so that C/scale ≤ ε; also for the float32 numbers that a
+        simulation makes of both.
+        """
         scale = self.clip / self.epsilon
         while self.clip / scale > self.epsilon:
             scale = math.nextafter(scale, math.inf)
@@ -60,11 +83,13 @@ class AdditiveLaplace(Mechanism):
         """L1 diameter over scale: spread·C/(C/ε)."""
         true = self.spread * (self.clip / self.scale)
         statement = (
-            f"One report is {self.epsilon:g}-LDP for the whole gradient: L1 clip to {self.clip / 2:g}, "
+            f"One report is {self.epsilon:g}-LDP for the whole gradient: L1 clip to "
+            f"{self.clip / 2:g}, "
             f"Laplace noise of scale {self.scale:g} on each of {self.dim} coordinates."
             if self.spread <= 1
-            else f"NOT {self.epsilon:g}-LDP: the gradient is clipped to a set of L1 diameter {self.spread * self.clip:g} and "
-            f"gets noise for {self.clip:g}, so one report is only {true:g}-LDP."
+            else f"NOT {self.epsilon:g}-LDP: the gradient is clipped to a set of L1 diameter "
+            f"{self.spread * self.clip:g} and gets noise for {self.clip:g}, "
+            f"so one report is only {true:g}-LDP."
         )
         return Guarantee(epsilon=true, nominal_epsilon=self.epsilon, statement=statement)
 
@@ -74,11 +99,11 @@ class AdditiveLaplace(Mechanism):
 
     @property
     def secret_words(self) -> int:
-        """One per coordinate."""
+        """One word for each coordinate."""
         return self.dim
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
-        """ḡ + z."""
+        """Draws ḡ + z, with z of Laplace(0, scale)."""
         return thresholds + self.scale * standard_laplace(secret, thresholds)
 
     def decode(self, code: Array, public: Array) -> Array:
@@ -86,7 +111,10 @@ class AdditiveLaplace(Mechanism):
         return code
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
-        """Opposite ends of the clip; beyond the one end. Where the claim is not honest, two coordinates are enough to show it."""
+        """Opposite ends of the clip; beyond the one end.
+
+        Where the claim is not honest, two coordinates are enough to show it.
+        """
         corner = np.zeros(self.dim)
         corner[: 1 if self.spread <= 1 else 2] = 1e6 * self.clip
         one = np.asarray(self.prepare(corner, np.zeros(0, np.uint32)))
@@ -104,10 +132,11 @@ class AdditiveLaplace(Mechanism):
 class Laplace(AdditiveLaplace):
     """ḡ + z, ḡ = g clipped in L1 to C/2, z_i ~ Lap(C/ε) (eqs. clip, bound_sen, lapnoise).
 
-    **Guarantee.** ε-LDP for the whole gradient vector, against anyone who sees the report: for any two gradients,
-    ‖ḡ − ḡ'‖₁ ≤ C, so the densities of the report differ by a factor of at most e^{ε·C/C} (Dwork et al. 2006; Lemma 2 of
-    the paper). Assumption: real arithmetic. Floating-point noise has gaps that betray its input, so these draws are
-    for simulation and are never released; what is released is integers on a lattice (`exact/lattice.py`).
+    **Guarantee.** ε-LDP for the whole gradient vector, against anyone who sees the report: for any
+    two gradients, ‖ḡ − ḡ'‖₁ ≤ C, so the densities of the report differ by a factor of at most
+    e^{ε·C/C} (Dwork et al. 2006; Lemma 2 of the paper). Assumption: real arithmetic. Floating-point
+    noise has gaps that betray its input, so these draws are for simulation and are never released;
+    what is released is integers on a lattice (`exact/lattice.py`).
     """
 
     name = "laplace"
@@ -120,15 +149,20 @@ class Laplace(AdditiveLaplace):
         return 2 * math.sqrt(2 * dim / math.pi)
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """ḡ."""
+        """Returns ḡ, the gradient clipped in L1 to C/2."""
         return clip_l1(gradient, self.clip / 2)
 
     def refuse_release(self) -> None:
-        """The lattice is for this class alone: what is derived from it need not have its guarantee."""
+        """The lattice is for this class alone: what is derived from it need not have
+        its guarantee.
+        """
         if type(self) is not Laplace:
             return super().refuse_release()
         if self.epsilon > LARGEST_EPSILON:
-            raise PgcError(f"laplace is released with an epsilon of at most {LARGEST_EPSILON}, not {self.epsilon:g}")
+            raise PgcError(
+                f"laplace is released with an epsilon of at most {LARGEST_EPSILON}, not "
+                f"{self.epsilon:g}"
+            )
 
     def release(self, gradient: np.ndarray, seed: bytes) -> list[int]:
         """Draws integers on the lattice."""
@@ -153,7 +187,7 @@ class Laplace(AdditiveLaplace):
         return int.from_bytes(struct.pack(f"<{self.dim}i", *code), "little")
 
     def unpack(self, number: int) -> list[int]:
-        """Returns the numbers."""
+        """Returns the integers of a report. Refuses one that is out of range."""
         numbers = list(struct.unpack(f"<{self.dim}i", number.to_bytes(4 * self.dim, "little")))
         if min(numbers) < -LARGEST:
             raise ValueError("a number is out of range")
@@ -161,11 +195,16 @@ class Laplace(AdditiveLaplace):
 
     def in_words(self, code: Any) -> str:
         """Says what the integers are."""
-        return f"{len(code)} integers on a lattice: {', '.join(map(str, code[:4]))}{' …' if len(code) > 4 else ''}"
+        return (
+            f"{len(code)} integers on a lattice: "
+            f"{', '.join(map(str, code[:4]))}{' …' if len(code) > 4 else ''}"
+        )
 
 
 def standard_laplace(words: Array, like: Array) -> Array:
-    """Laplace(0, 1) from uniform 32-bit words: the low bit is the sign, the rest an exponential by inversion."""
+    """Laplace(0, 1) from uniform 32-bit words: the low bit is the sign, the rest an exponential by
+    inversion.
+    """
     xp = words.__array_namespace__()
     uniform = (xp.astype(words >> 1, like.dtype) + 0.5) * 2.0**-31  # in (0, 1]
     magnitude = -xp.log(uniform)

@@ -1,7 +1,8 @@
-"""Other readings of the paper's Laplace mechanism: other clips, the same noise Lap(C/ε). **None of them is ε-LDP.**
+"""Other readings of the paper's Laplace mechanism: other clips, the same noise Lap(C/ε). **None of
+them is ε-LDP.**
 
-They exist because the paper's results look like one of them. Each states the ε that truly holds for the gradient and says in
-every output that it is not the printed one.
+They exist because the paper's results look like one of them. Each states the ε that truly holds for
+the gradient and says in every output that it is not the printed one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from pgc.randomise.mechanisms.laplace import AdditiveLaplace
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatewiseLaplace(AdditiveLaplace):
-    """Each coordinate clipped to ±C/2 on its own: the reading of the paper that comes closest to its results.
+    """Each coordinate clipped to ±C/2 on its own: the reading of the paper that comes closest to
+    its results.
 
     **Guarantee.** d·ε-LDP, not ε: the L1 diameter of the cube [−C/2, C/2]^d is d·C.
     """

@@ -18,12 +18,13 @@ from pgc.randomise.mechanisms.sphere import OnSphere, far_away
 
 @dataclass(frozen=True, kw_only=True)
 class NormLift(Mechanism):
-    """g clipped in L2 to R = `clip` becomes the direction (ḡ/R, √(1 − ‖ḡ‖²/R²)) in d + 1 dimensions; the last one is dropped.
+    """g clipped in L2 to R = `clip` becomes the direction (ḡ/R, √(1 − ‖ḡ‖²/R²)) in d + 1
+    dimensions; the last one is dropped.
 
     Unbiased in the ball. The error scales with R, not with ‖g‖.
 
-    **Guarantee.** That of the mechanism inside: what happens before it is a function of the gradient, what happens after it is
-    post-processing.
+    **Guarantee.** That of the mechanism inside: what happens before it is a function of the
+    gradient, what happens after it is post-processing.
     """
 
     name = "lift"
@@ -37,37 +38,41 @@ class NormLift(Mechanism):
         """Only a direction can be lifted."""
         super().__post_init__()
         if not isinstance(self.inner, OnSphere) or self.inner.dim != self.dim + 1:
-            raise PgcError("the norm lift is for mechanisms that report a direction, in one dimension more")
+            raise PgcError(
+                "the norm lift is for mechanisms that report a direction, in one dimension more"
+            )
 
     @property
     def guarantee(self) -> Guarantee:
-        """The inner one's."""
+        """The guarantee of the mechanism inside."""
         return self.inner.guarantee
 
     def error(self, norm: float = 1.0) -> float:
-        """R²·[(a·s² + b·(d − s²))/m² − s²], s = ‖g‖/R, with the moments m, a (along) and b (across) of the inner mechanism."""
+        """R²·[(a·s² + b·(d − s²))/m² − s²], s = ‖g‖/R, with the moments m, a (along) and b (across)
+        of the inner mechanism.
+        """
         mean, along, across = self.inner.moments
         s2 = (norm / self.clip) ** 2
         return self.clip**2 * ((along * s2 + across * (self.dim - s2)) / mean**2 - s2)
 
     @property
     def report_bytes(self) -> int:
-        """The inner one's."""
+        """As many bytes as the mechanism inside sends."""
         return self.inner.report_bytes
 
     @property
     def secret_words(self) -> int:
-        """The inner one's."""
+        """As many as the mechanism inside uses."""
         return self.inner.secret_words
 
     @property
     def public_words(self) -> int:
-        """The inner one's."""
+        """As many as the mechanism inside uses."""
         return self.inner.public_words
 
     @property
     def simulated_words(self) -> tuple[int, int]:
-        """The inner one's."""
+        """As many as the mechanism inside uses."""
         return self.inner.simulated_words
 
     def lifted(self, gradient: Array) -> Array:
@@ -81,7 +86,7 @@ class NormLift(Mechanism):
         return self.inner.prepare(self.lifted(gradient), public)
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
-        """The inner one's."""
+        """Draws a code of the mechanism inside."""
         return self.inner.draw(thresholds, secret)
 
     def decode(self, code: Array, public: Array) -> Array:
@@ -90,11 +95,14 @@ class NormLift(Mechanism):
 
     def simulate(self, gradient: Array, public: Array, secret: Array) -> Array:
         """The inner one's, of the lifted gradient."""
-        return self.clip * self.inner.simulate(self.lifted(self.flat(gradient)), public, secret)[: self.dim]
+        return (
+            self.clip
+            * self.inner.simulate(self.lifted(self.flat(gradient)), public, secret)[: self.dim]
+        )
 
     @property
     def core(self) -> Mechanism:
-        """The mechanism inside."""
+        """The mechanism inside, which draws."""
         return self.inner
 
     @property
@@ -108,20 +116,24 @@ class NormLift(Mechanism):
 
     @property
     def code_bits(self) -> int:
-        """The inner one's."""
+        """As many as the mechanism inside needs."""
         return self.inner.code_bits
 
     def pack(self, code: Any) -> int:
-        """The inner one's."""
+        """Packs a code as the mechanism inside does."""
         return self.inner.pack(code)
 
     def unpack(self, number: int) -> Any:
-        """The inner one's."""
+        """Unpacks a code as the mechanism inside does."""
         return self.inner.unpack(number)
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
         """Opposite gradients at the clip: lifted, they are opposite directions."""
-        return self.inner.opposite(far_away(self), words, self.prepare) if self.inner.integers else None
+        return (
+            self.inner.opposite(far_away(self), words, self.prepare)
+            if self.inner.integers
+            else None
+        )
 
     def extremes(self, words: Callable[[int], np.ndarray]) -> list[np.ndarray]:
         """Those of the inner one, which sees a lifted gradient."""
@@ -133,5 +145,5 @@ class NormLift(Mechanism):
         return [f"C = {self.clip:g}", *self.inner.parameters, "lifted"]
 
     def in_words(self, code: Any) -> str:
-        """The inner one's."""
+        """Says it as the mechanism inside does."""
         return self.inner.in_words(code)

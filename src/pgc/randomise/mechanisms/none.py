@@ -12,7 +12,8 @@ from pgc.randomise.mechanisms.clip import clip_l1
 
 @dataclass(frozen=True, kw_only=True)
 class NoPrivacy(Mechanism):
-    """Clip in L1 to C/2 as the Laplace mechanism does, without its noise. `clip` = inf only cuts coordinates at 1e30.
+    """Clip in L1 to C/2 as the Laplace mechanism does, without its noise. `clip` = inf only cuts
+    coordinates at 1e30.
 
     **Guarantee.** None: the aggregator reads the clipped gradient. ε = ∞.
     """
@@ -24,7 +25,7 @@ class NoPrivacy(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Nothing is protected."""
+        """Nothing is protected: ε = ∞."""
         return Guarantee(
             epsilon=math.inf,
             nominal_epsilon=math.inf,
@@ -32,27 +33,27 @@ class NoPrivacy(Mechanism):
         )
 
     def error(self, norm: float = 1.0) -> float:
-        """None."""
+        """0: the report is the clipped gradient itself."""
         return 0.0
 
     @property
     def secret_words(self) -> int:
-        """No randomness."""
+        """0: nothing is drawn at random."""
         return 0
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """ḡ."""
+        """Returns ḡ, the gradient clipped in L1 to C/2."""
         return clip_l1(gradient, self.clip / 2)
 
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
-        """Whatever ε is."""
+        """Returns the mechanism, whatever ε is."""
         return cls(dim=dim, clip=clip)
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
-        """ḡ itself."""
+        """Returns ḡ as it is."""
         return thresholds
 
     def decode(self, code: Array, public: Array) -> Array:
-        """ḡ itself."""
+        """Returns ḡ as it is."""
         return code

@@ -19,15 +19,18 @@ from pgc.randomise.mechanisms.prs import paper_reduced_dim
 
 @dataclass(frozen=True, kw_only=True)
 class Piecewise(Mechanism):
-    """k public random coordinates, each clipped to ±C and sent by the piecewise mechanism with ε/k; decoded ·d/k.
+    """k public random coordinates, each clipped to ±C and sent by the piecewise mechanism with ε/k;
+    decoded ·d/k.
 
-    Wang et al. (2019), Algorithms 2 and 4, with their k = max{1, min{d, ⌊ε/2.5⌋}}. For t = x/C ∈ [−1, 1] the report is
-    uniform on [ℓ, r] with probability e^{ε/2k}/(e^{ε/2k}+1), else on the rest of [−A, A], where
-    A = (e^{ε/2k}+1)/(e^{ε/2k}−1), ℓ = (A+1)/2·t − (A−1)/2, r = ℓ + A − 1. Unbiased where nothing is clipped.
+    Wang et al. (2019), Algorithms 2 and 4, with their k = max{1, min{d, ⌊ε/2.5⌋}}. For t = x/C ∈
+    [−1, 1] the report is uniform on [ℓ, r] with probability e^{ε/2k}/(e^{ε/2k}+1), else on the rest
+    of [−A, A], where A = (e^{ε/2k}+1)/(e^{ε/2k}−1), ℓ = (A+1)/2·t − (A−1)/2, r = ℓ + A − 1.
+    Unbiased where nothing is clipped.
 
-    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report: which coordinates are sent does not depend on
-    the gradient, and the density of each takes two values, of ratio e^{ε/k}. Assumption: real arithmetic. These draws are
-    floating-point numbers, for simulation, and are never released.
+    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report: which
+    coordinates are sent does not depend on the gradient, and the density of each takes two values,
+    of ratio e^{ε/k}. Assumption: real arithmetic. These draws are floating-point numbers, for
+    simulation, and are never released.
     """
 
     name = "piecewise"
@@ -47,7 +50,12 @@ class Piecewise(Mechanism):
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
         """With the k that is asked for (as `reduced_dim`), or that of Wang et al."""
-        return cls(dim=dim, epsilon=epsilon, clip=clip, sampled=options.get("reduced_dim") or paper_reduced_dim(epsilon, dim))
+        return cls(
+            dim=dim,
+            epsilon=epsilon,
+            clip=clip,
+            sampled=options.get("reduced_dim") or paper_reduced_dim(epsilon, dim),
+        )
 
     @classmethod
     def fitting_clip(cls, dim: int) -> float:
@@ -56,16 +64,17 @@ class Piecewise(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-LDP."""
+        """ε-LDP, in real arithmetic."""
         statement = (
-            f"One report is {self.epsilon:g}-LDP for the whole gradient: {self.sampled} of {self.dim} coordinates, chosen "
+            f"One report is {self.epsilon:g}-LDP for the whole gradient: {self.sampled} of "
+            f"{self.dim} coordinates, chosen "
             f"publicly, each {self.epsilon / self.sampled:g}-LDP by the piecewise mechanism."
         )
         return Guarantee(epsilon=self.epsilon, nominal_epsilon=self.epsilon, statement=statement)
 
     @cached_property
     def reach(self) -> float:
-        """A."""
+        """A: reports lie in [−A, A]."""
         return 1 / math.tanh(self.epsilon / self.sampled / 4)
 
     @cached_property
@@ -74,7 +83,9 @@ class Piecewise(Mechanism):
         return 1 / (1 + math.exp(-self.epsilon / self.sampled / 2))
 
     def error(self, norm: float = 1.0) -> float:
-        """Σ_i (d/k)·(Var_i + x_i²) − x_i², Var = x²/(e^{ε/2k}−1) + C²·(e^{ε/2k}+3)/(3(e^{ε/2k}−1)²)."""
+        """Σ_i (d/k)·(Var_i + x_i²) − x_i², Var = x²/(e^{ε/2k}−1) +
+        C²·(e^{ε/2k}+3)/(3(e^{ε/2k}−1)²).
+        """
         grown = math.expm1(self.epsilon / self.sampled / 2)
         variance = norm**2 / grown + self.dim * self.clip**2 * (grown + 4) / (3 * grown**2)
         return self.dim / self.sampled * (variance + norm**2) - norm**2
@@ -95,7 +106,7 @@ class Piecewise(Mechanism):
         return self.dim
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """T of the sampled coordinates."""
+        """Returns t = x/C of the sampled coordinates."""
         xp = gradient.__array_namespace__()
         return xp.take(clip_elements(gradient, self.clip), self._which(public)) / self.clip
 
@@ -106,21 +117,33 @@ class Piecewise(Mechanism):
         choice, place = uniform[: self.sampled], uniform[self.sampled :]
         low = (self.reach + 1) / 2 * thresholds - (self.reach - 1) / 2
         length = self.reach - 1
-        outside = place * (self.reach + 1) - self.reach  # a point of [−A, A] from which [ℓ, r] was cut out
+        # a point of [−A, A] from which [ℓ, r] was cut out
+        outside = place * (self.reach + 1) - self.reach
         outside = xp.where(outside < low, outside, outside + length)
         return xp.where(choice < self.centre, low + length * place, outside)
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
         """Every coordinate at opposite ends; each sampled number in the interval of the one."""
         one = np.full(self.dim, self.clip)
-        return Event(0, one, -one, lambda codes: np.asarray((codes >= 1).all(axis=1)), self.centre**self.sampled)
+        return Event(
+            0,
+            one,
+            -one,
+            lambda codes: np.asarray((codes >= 1).all(axis=1)),
+            self.centre**self.sampled,
+        )
 
     def decode(self, code: Array, public: Array) -> Array:
         """C·d/k times each number, in its place."""
         xp = public.__array_namespace__()
         which = self._which(public)
         places = xp.arange(self.dim)[:, None] == which[None, :]
-        return self.clip * self.dim / self.sampled * xp.sum(xp.where(places, code[None, :], 0.0), axis=1)
+        return (
+            self.clip
+            * self.dim
+            / self.sampled
+            * xp.sum(xp.where(places, code[None, :], 0.0), axis=1)
+        )
 
     def _which(self, public: Array) -> Array:
         return public.__array_namespace__().argsort(public)[: self.sampled]

@@ -20,37 +20,45 @@ CELLS = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class PrivUnitG(TwoSides):
-    """V = α·u + N(0, I) orthogonal to u, α a standard normal number conditioned to be ≥ γ with probability p, else < γ.
+    """V = α·u + N(0, I) orthogonal to u, α a standard normal number conditioned to be ≥ γ with
+    probability p, else < γ.
 
-    Asi, Feldman and Talwar (2022), with the γ of the smallest error. Decoded as V/m, m = φ(γ)·[p/q − (1−p)/(1−q)].
+    Asi, Feldman and Talwar (2022), with the γ of the smallest error. Decoded as V/m, m = φ(γ)·[p/q
+    − (1−p)/(1−q)].
 
-    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report: beside N(0, I) the density of V is p/q where
-    ⟨V, u⟩ ≥ γ and (1−p)/(1−q) elsewhere, and their ratio is e^ε, whatever u is. Assumption: real arithmetic. These draws are
-    floating-point numbers, for simulation, and are never released.
+    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report: beside N(0, I)
+    the density of V is p/q where ⟨V, u⟩ ≥ γ and (1−p)/(1−q) elsewhere, and their ratio is e^ε,
+    whatever u is. Assumption: real arithmetic. These draws are floating-point numbers, for
+    simulation, and are never released.
     """
 
     name = "privunitg"
 
     @property
     def how(self) -> str:
-        """A Gaussian vector."""
-        who = f"a Gaussian vector in R^{self.dim}, {likelihood_ratio(self.epsilon)} times as likely on the gradient's side"
+        """Says what is sent, in words."""
+        who = (
+            f"a Gaussian vector in R^{self.dim}, {likelihood_ratio(self.epsilon)} times as likely "
+            "on the gradient's side"
+        )
         return f"{who} as elsewhere"
 
     @cached_property
     def side(self) -> Side:
-        """The half-space."""
+        """The half-space with the least error."""
         return best_half_space(self.dim, self.epsilon)
 
     @cached_property
     def moments(self) -> Moments:
-        """In closed form."""
+        """The moments of V, in closed form."""
         return _moments(self.side)
 
     def place(self, probability: Array, u: Array, words: Array) -> Array:
         """In the whole space."""
         xp = u.__array_namespace__()
-        along = xp.interp(probability, *(xp.asarray(column, dtype=u.dtype) for column in _survival()))
+        along = xp.interp(
+            probability, *(xp.asarray(column, dtype=u.dtype) for column in _survival())
+        )
         normal = standard_normal(words, u.dtype)[: self.dim]
         return normal + (along - xp.sum(normal * u)) * u
 

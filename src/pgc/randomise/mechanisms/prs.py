@@ -1,4 +1,7 @@
-"""`prs`: Projected Random Sign, Algorithm 3 of the paper. Project to d̂ dimensions, clip, flip bits, project back."""
+"""`prs`: Projected Random Sign, Algorithm 3 of the paper.
+
+Project to d̂ dimensions, clip, flip bits, project back.
+"""
 
 from __future__ import annotations
 
@@ -27,44 +30,64 @@ def paper_reduced_dim(epsilon: float, dim: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedRandomSign(Mechanism):
-    """u = M g with M ∈ R^{d̂×d} sparse ±√3; each u_i clipped to ±C and sent as one biased bit; decoded as Mᵀ ũ.
+    """u = M g with M ∈ R^{d̂×d} sparse ±√3; each u_i clipped to ±C and sent as one biased bit;
+    decoded as Mᵀ ũ.
 
-    P(bit_i = +) = 1/(e^{ε/d̂} + 1) + (ū_i + C)/(2C) · (e^{ε/d̂} − 1)/(e^{ε/d̂} + 1)    (eq. bitflip, with ε/d̂ in both places:
+    P(bit_i = +) = 1/(e^{ε/d̂} + 1) + (ū_i + C)/(2C) · (e^{ε/d̂} − 1)/(e^{ε/d̂} + 1)
+
+    (eq. bitflip, with ε/d̂ in both places:
     the ε/k that the paper prints in the first would not be ε-LDP).
 
-    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report, for any M independent of the gradient:
-    each bit's probability lies in [1/(e^{ε/d̂}+1), e^{ε/d̂}/(e^{ε/d̂}+1)] whatever the gradient is, so d̂ bits differ by at most
-    e^ε (Lemma 3 of the paper). It holds for the integers that are compared, not only for the formula: a bit is set when
-    a uniform 32-bit word is below an integer threshold in [t, 2³² − t], with t = ⌈2³²/(e^{ε/d̂} + 1)⌉ computed in 60-digit
-    arithmetic and rounded up. A report is d̂ bits; it has no floating-point channel.
+    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report, for any M
+    independent of the gradient: each bit's probability lies in [1/(e^{ε/d̂}+1),
+    e^{ε/d̂}/(e^{ε/d̂}+1)] whatever the gradient is, so d̂ bits differ by at most e^ε (Lemma 3 of
+    the paper). It holds for the integers that are compared, not only for the formula: a bit is set
+    when a uniform 32-bit word is below an integer threshold in [t, 2³² − t], with t =
+    ⌈2³²/(e^{ε/d̂} + 1)⌉ computed in 60-digit arithmetic and rounded up. A report is d̂ bits; it has
+    no floating-point channel.
 
-    As printed, ũ_i = ±C and Mᵀ ũ is a *scaled* estimate: E[Mᵀ ũ] = d̂·tanh(ε/2d̂)·g where nothing is clipped, direction only where
-    |M g| ≫ C. ε therefore also changes the learning rate. With `unbiased`, ũ is divided by d̂·tanh(ε/2d̂).
+    As printed, ũ_i = ±C and Mᵀ ũ is a *scaled* estimate: E[Mᵀ ũ] = d̂·tanh(ε/2d̂)·g where
+    nothing is clipped, direction only where |M g| ≫ C. ε therefore also changes the learning rate.
+    With `unbiased`, ũ is divided by d̂·tanh(ε/2d̂).
     """
 
     name = "prs"
     integers = True
     wire_number = 2
     paper_buffer = 100
-    traced = {"clip": np.float32, "lowest_threshold": np.uint32, "highest_threshold": np.uint32, "size": np.float32}
+    traced = {
+        "clip": np.float32,
+        "lowest_threshold": np.uint32,
+        "highest_threshold": np.uint32,
+        "size": np.float32,
+    }
 
     reduced_dim: int
     """d̂, the number of bits sent."""
     unbiased: bool = False
-    """Whether the report is scaled to be an unbiased estimate where nothing is clipped. The paper's is not."""
+    """Whether the report is scaled to be an unbiased estimate where nothing is clipped. The paper's
+    is not."""
 
     def __post_init__(self) -> None:
         """d̂ between 1 and d."""
         super().__post_init__()
         require_finite_epsilon(self)
         if not 1 <= self.reduced_dim <= self.dim:
-            raise PgcError(f"reduced_dim must be between 1 and d = {self.dim}, not {self.reduced_dim}")
+            raise PgcError(
+                f"reduced_dim must be between 1 and d = {self.dim}, not {self.reduced_dim}"
+            )
 
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
         """With the d̂ that is asked for, or the paper's; unbiased if asked for."""
         d_hat = options.get("reduced_dim") or paper_reduced_dim(epsilon, dim)
-        return cls(dim=dim, epsilon=epsilon, clip=clip, reduced_dim=d_hat, unbiased=bool(options.get("unbiased")))
+        return cls(
+            dim=dim,
+            epsilon=epsilon,
+            clip=clip,
+            reduced_dim=d_hat,
+            unbiased=bool(options.get("unbiased")),
+        )
 
     @classmethod
     def fitting_clip(cls, dim: int) -> float:
@@ -73,12 +96,12 @@ class ProjectedRandomSign(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-LDP."""
+        """ε-LDP, in the integers that are compared."""
         return Guarantee(
             epsilon=self.epsilon,
             nominal_epsilon=self.epsilon,
-            statement=f"One report is {self.epsilon:g}-LDP for the whole gradient: {self.reduced_dim} random bit(s), each "
-            f"{self.epsilon / self.reduced_dim:g}-LDP.",
+            statement=f"One report is {self.epsilon:g}-LDP for the whole gradient: "
+            f"{self.reduced_dim} random bit(s), each {self.epsilon / self.reduced_dim:g}-LDP.",
         )
 
     @cached_property
@@ -96,7 +119,9 @@ class ProjectedRandomSign(Mechanism):
 
     @property
     def lean(self) -> float:
-        """τ = tanh(ε/2d̂), as the integers have it: how much oftener a bit at ±C tells the truth than not."""
+        """τ = tanh(ε/2d̂), as the integers have it: how much oftener a bit at ±C tells the truth
+        than not.
+        """
         return (self.highest_threshold - self.lowest_threshold) / WORD
 
     @cached_property
@@ -105,7 +130,8 @@ class ProjectedRandomSign(Mechanism):
         return self.clip / (self.reduced_dim * self.lean) if self.unbiased else self.clip
 
     def error(self, norm: float = 1.0) -> float:
-        """s²·(d̂·d + d̂(d̂−1)·(τ‖g‖/C)²) − 2·s·d̂·τ‖g‖²/C + ‖g‖² with |ũ_i| = s; C²·d/(d̂τ²) − ‖g‖²/d̂ if unbiased.
+        """s²·(d̂·d + d̂(d̂−1)·(τ‖g‖/C)²) − 2·s·d̂·τ‖g‖²/C + ‖g‖² with |ũ_i| = s; C²·d/(d̂τ²) −
+        ‖g‖²/d̂ if unbiased.
 
         Where |M g| ≤ C, which only a g that is small beside C makes nearly sure.
         """
@@ -120,7 +146,7 @@ class ProjectedRandomSign(Mechanism):
 
     @property
     def secret_words(self) -> int:
-        """One per bit."""
+        """One word for each bit."""
         return self.reduced_dim
 
     @property
@@ -130,16 +156,21 @@ class ProjectedRandomSign(Mechanism):
 
     def projection(self, public: Array, dtype: object) -> Array:
         """M ∈ R^{d̂×d}: −√3, 0, +√3 with probabilities 1/6, 2/3, 1/6 (eq. randomMatrix)."""
-        return public.__array_namespace__().reshape(_entries(public, dtype), (self.reduced_dim, self.dim))
+        return public.__array_namespace__().reshape(
+            _entries(public, dtype), (self.reduced_dim, self.dim)
+        )
 
     def prepare(self, gradient: Array, public: Array) -> Array:
         """One integer threshold in [t, 2³² − t] per bit (eqs. clip_prs, bitflip)."""
         xp = gradient.__array_namespace__()
         bounded = clip_elements(gradient, HUGE)
         u = clip_elements(self._projected(bounded, public), self.clip)
-        lowest, highest = (xp.asarray(t, dtype=xp.uint32) for t in (self.lowest_threshold, self.highest_threshold))
+        lowest, highest = (
+            xp.asarray(t, dtype=xp.uint32) for t in (self.lowest_threshold, self.highest_threshold)
+        )
         span = xp.astype(highest - lowest, u.dtype)
-        # In float arithmetic 2³² itself can be reached, so stay below before converting; the ends are set exactly.
+        # In float arithmetic 2³² itself can be reached, so stay below before converting; the ends
+        # are set exactly.
         inside = xp.minimum((u / self.clip + 1) / 2 * span, 0.9999999 * span)
         threshold = lowest + xp.astype(inside, xp.uint32)
         return xp.where(u >= self.clip, highest, xp.minimum(threshold, highest))
@@ -149,14 +180,19 @@ class ProjectedRandomSign(Mechanism):
         xp = bounded.__array_namespace__()
         if not isinstance(public, np.ndarray):
             return xp.sum(self.projection(public, bounded.dtype) * bounded, axis=1)
-        return np.stack([np.sum(_entries(words, bounded.dtype) * bounded) for words in public.reshape(-1, self.dim)])
+        return np.stack(
+            [
+                np.sum(_entries(words, bounded.dtype) * bounded)
+                for words in public.reshape(-1, self.dim)
+            ]
+        )
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
-        """d̂ bits."""
+        """Draws d̂ bits, each by its threshold."""
         return secret < thresholds
 
     def decode(self, code: Array, public: Array) -> Array:
-        """Mᵀ ũ."""
+        """Returns Mᵀ ũ, in the gradient's dimensions."""
         xp = public.__array_namespace__()
         u = xp.where(code, self.size, -self.size)
         if not isinstance(public, np.ndarray):
@@ -169,7 +205,12 @@ class ProjectedRandomSign(Mechanism):
     def asked(self) -> Asked:
         """Returns d̂, C, and whether it is decoded to be unbiased."""
         assert self.wire_number is not None
-        return Asked(self.wire_number, self.clip, size=self.reduced_dim, flags=UNBIASED if self.unbiased else 0)
+        return Asked(
+            self.wire_number,
+            self.clip,
+            size=self.reduced_dim,
+            flags=UNBIASED if self.unbiased else 0,
+        )
 
     @classmethod
     def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
@@ -180,7 +221,13 @@ class ProjectedRandomSign(Mechanism):
             raise PgcError("flags are unknown")
         if asked.nearest:
             raise PgcError("a number of nearest without a meaning")
-        return cls(dim=dim, epsilon=epsilon, clip=asked.clip, reduced_dim=asked.size, unbiased=bool(asked.flags & UNBIASED))
+        return cls(
+            dim=dim,
+            epsilon=epsilon,
+            clip=asked.clip,
+            reduced_dim=asked.size,
+            unbiased=bool(asked.flags & UNBIASED),
+        )
 
     @property
     def code_bits(self) -> int:
@@ -199,7 +246,7 @@ class ProjectedRandomSign(Mechanism):
 
     @property
     def parameters(self) -> list[str]:
-        """C and d̂."""
+        """C and d̂, in symbols."""
         return [*super().parameters, f"d̂ = {self.reduced_dim}"]
 
 
@@ -207,5 +254,7 @@ def _entries(words: Array, dtype: object) -> Array:
     """Entries of M, one for each word."""
     xp = words.__array_namespace__()
     sixth = WORD // 6
-    signs = xp.astype(words >= np.uint32(WORD - sixth), dtype) - xp.astype(words < np.uint32(sixth), dtype)
+    signs = xp.astype(words >= np.uint32(WORD - sixth), dtype) - xp.astype(
+        words < np.uint32(sixth), dtype
+    )
     return signs * 3**0.5

@@ -1,4 +1,7 @@
-"""`prs-sign`: Projected Random Sign in its limit C → 0. Each bit is the side of a random hyperplane: direction only."""
+"""`prs-sign`: Projected Random Sign in its limit C → 0.
+
+Each bit is the side of a random hyperplane: direction only.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,11 @@ def best_reduced_dim(epsilon: float, dim: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedSign(ProjectedRandomSign):
-    """sign(M g), d̂ bits by randomised response with ε/d̂ each; decoded as Mᵀ ũ, ũ_i = ±√(π/2)/(d̂·tanh(ε/2d̂)).
+    """sign(M g), d̂ bits by randomised response with ε/d̂ each; decoded as Mᵀ ũ, ũ_i =
+    ±√(π/2)/(d̂·tanh(ε/2d̂)).
 
-    Where no few coordinates of g dominate, ⟨M_i, g⟩/‖g‖ is nearly a normal number, whose mean size is √(2/π), and this is an
-    unbiased estimate of g/‖g‖. `clip` is not used.
+    Where no few coordinates of g dominate, ⟨M_i, g⟩/‖g‖ is nearly a normal number, whose mean size
+    is √(2/π), and this is an unbiased estimate of g/‖g‖. `clip` is not used.
 
     **Guarantee.** As for `prs`: ε-LDP for the whole gradient, in the integers that are compared.
     """
@@ -42,7 +46,11 @@ class ProjectedSign(ProjectedRandomSign):
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
         """With the d̂ that is asked for, or that of the least error."""
-        return cls(dim=dim, epsilon=epsilon, reduced_dim=options.get("reduced_dim") or best_reduced_dim(epsilon, dim))
+        return cls(
+            dim=dim,
+            epsilon=epsilon,
+            reduced_dim=options.get("reduced_dim") or best_reduced_dim(epsilon, dim),
+        )
 
     @classmethod
     def fitting_clip(cls, dim: int) -> float:
@@ -50,7 +58,9 @@ class ProjectedSign(ProjectedRandomSign):
         return 1.0
 
     def error(self, norm: float = 1.0) -> float:
-        """(π·d/(2·tanh²(ε/2d̂)) − 1)/d̂ for a direction that is spread over many coordinates, times ‖g‖² if that were known."""
+        """(π·d/(2·tanh²(ε/2d̂)) − 1)/d̂ for a direction that is spread over many coordinates, times
+        ‖g‖² if that were known.
+        """
         return norm**2 * (math.pi / 2 * self.dim / self.lean**2 - 1) / self.reduced_dim
 
     @cached_property
@@ -59,16 +69,19 @@ class ProjectedSign(ProjectedRandomSign):
         return math.sqrt(math.pi / 2) / (self.reduced_dim * self.lean)
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """One of three thresholds per bit: the highest, the lowest, or half of all words where the gradient is on no side."""
+        """One of three thresholds per bit: the highest, the lowest, or half of all words where the
+        gradient is on no side.
+        """
         xp = gradient.__array_namespace__()
         side = self._projected(scaled(gradient), public)
         highest, lowest, half = (
-            xp.asarray(t, dtype=xp.uint32) for t in (self.highest_threshold, self.lowest_threshold, WORD // 2)
+            xp.asarray(t, dtype=xp.uint32)
+            for t in (self.highest_threshold, self.lowest_threshold, WORD // 2)
         )
         return xp.where(side > 0, highest, xp.where(side < 0, lowest, half))
 
     def asked(self) -> Asked:
-        """Returns d̂ alone."""
+        """Returns d̂ alone: a side has no clip."""
         assert self.wire_number is not None
         return Asked(self.wire_number, size=self.reduced_dim)
 

@@ -11,7 +11,11 @@ from pgc.randomise.mechanisms.duchi import Duchi
 from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE, LAST_OUTSIDE, LIFTED, Asked
 from pgc.randomise.mechanisms.index_code import IndexCode
 from pgc.randomise.mechanisms.laplace import Laplace
-from pgc.randomise.mechanisms.laplace_readings import CoordinatewiseLaplace, EuclideanLaplace, WideCoordinatewiseLaplace
+from pgc.randomise.mechanisms.laplace_readings import (
+    CoordinatewiseLaplace,
+    EuclideanLaplace,
+    WideCoordinatewiseLaplace,
+)
 from pgc.randomise.mechanisms.lift import NormLift
 from pgc.randomise.mechanisms.none import NoPrivacy
 from pgc.randomise.mechanisms.piecewise import Piecewise
@@ -25,31 +29,44 @@ from pgc.randomise.mechanisms.sphere import OnSphere
 MECHANISMS: dict[str, type[Mechanism]] = {
     kind.name: kind
     for kind in (
-        NoPrivacy, Laplace, ProjectedRandomSign, ProjectedSign, Piecewise, Duchi, IndexCode, PrivUnitG, PrivUnit,
-        CoordinatewiseLaplace, WideCoordinatewiseLaplace, EuclideanLaplace,
+        NoPrivacy, Laplace, ProjectedRandomSign, ProjectedSign, Piecewise, Duchi, IndexCode,
+        PrivUnitG, PrivUnit, CoordinatewiseLaplace, WideCoordinatewiseLaplace, EuclideanLaplace,
     )
 }  # fmt: skip
 
-ON_THE_WIRE: dict[int, type[Mechanism]] = {kind.wire_number: kind for kind in MECHANISMS.values() if kind.wire_number is not None}
+ON_THE_WIRE: dict[int, type[Mechanism]] = {
+    kind.wire_number: kind for kind in MECHANISMS.values() if kind.wire_number is not None
+}
 """Those that an offer can ask for, by their numbers."""
 
 Kind = TypeVar("Kind", bound=type[Mechanism])
 
 
 def register(kind: Kind) -> Kind:
-    """Make a mechanism of one's own known by its name, to `make_mechanism`, `pgc.train` and the rest. A class decorator."""
+    """Make a mechanism of one's own known by its name, to `make_mechanism`, `pgc.train` and the
+    rest. A class decorator.
+    """
     known = MECHANISMS.get(kind.name)
-    if known is not None and (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
+    if known is not None and (known.__module__, known.__qualname__) != (
+        kind.__module__,
+        kind.__qualname__,
+    ):
         raise PgcError(f"there is a mechanism called '{kind.name}' already; choose another name")
     if known is kind:
         return kind
     number = kind.wire_number
     if number is not None:
         if not FIRST_OUTSIDE <= number <= LAST_OUTSIDE:
-            raise PgcError(f"wire_number of '{kind.name}' must be from {FIRST_OUTSIDE} to {LAST_OUTSIDE}, not {number}")
+            raise PgcError(
+                f"wire_number of '{kind.name}' must be from {FIRST_OUTSIDE} to {LAST_OUTSIDE}, not "
+                f"{number}"
+            )
         other = ON_THE_WIRE.get(number)
         if other is not None and other.name != kind.name:
-            raise PgcError(f"'{other.name}' has the wire_number {number} already; choose another for '{kind.name}'")
+            raise PgcError(
+                f"'{other.name}' has the wire_number {number} already; choose another for "
+                f"'{kind.name}'"
+            )
         ON_THE_WIRE[number] = kind
     MECHANISMS[kind.name] = kind
     return kind
@@ -68,7 +85,9 @@ def asked_for(asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
         if asked.flags & LIFTED:
             raise PgcError(f"{kind.name} cannot be lifted")
         return kind.from_asked(asked, dim=dim, epsilon=epsilon)
-    inner = kind.from_asked(asked._replace(clip=1.0, flags=asked.flags & ~LIFTED), dim=dim + 1, epsilon=epsilon)
+    inner = kind.from_asked(
+        asked._replace(clip=1.0, flags=asked.flags & ~LIFTED), dim=dim + 1, epsilon=epsilon
+    )
     assert isinstance(inner, OnSphere)
     return NormLift(dim=dim, epsilon=epsilon, clip=asked.clip, inner=inner)
 
@@ -81,21 +100,29 @@ def find_mechanism(name: str) -> type[Mechanism]:
             raise PgcError(f"'{name}' is not a pgc Mechanism")
         return found
     if name not in MECHANISMS:
-        raise PgcError(f"unknown mechanism '{name}'; choose one of: {', '.join(MECHANISMS)}; or MODULE:CLASS of your own")
+        raise PgcError(
+            f"unknown mechanism '{name}'; choose one of: {', '.join(MECHANISMS)}; or MODULE:CLASS "
+            "of your own"
+        )
     return MECHANISMS[name]
 
 
-def make_mechanism(name: str, *, dim: int, epsilon: float, clip: float, lift: bool = False, **options: Any) -> Mechanism:
+def make_mechanism(
+    name: str, *, dim: int, epsilon: float, clip: float, lift: bool = False, **options: Any
+) -> Mechanism:
     """The mechanism of that name. At ε = ∞ every mechanism is `none`: clip, no noise.
 
-    `lift` makes one that reports a direction report the norm as well (up to `clip`). Options that only some mechanisms have:
-    `reduced_dim` (prs, prs-sign, piecewise), `unbiased` (prs), `code_size` (index).
+    `lift` makes one that reports a direction report the norm as well (up to `clip`). Options that
+    only some mechanisms have: `reduced_dim` (prs, prs-sign, piecewise), `unbiased` (prs),
+    `code_size` (index).
     """
     kind = find_mechanism(name)
     if math.isinf(epsilon) and epsilon > 0:
         kind = NoPrivacy
     elif lift and not issubclass(kind, OnSphere):
-        raise PgcError(f"the norm lift works with index, privunit, privunitg and duchi, not with {name}")
+        raise PgcError(
+            f"the norm lift works with index, privunit, privunitg and duchi, not with {name}"
+        )
     if lift and issubclass(kind, OnSphere):
         inner = kind.make(dim=dim + 1, epsilon=epsilon, clip=1.0, **options)
         assert isinstance(inner, OnSphere)
@@ -104,25 +131,35 @@ def make_mechanism(name: str, *, dim: int, epsilon: float, clip: float, lift: bo
 
 
 def fitted(name: str, *, dim: int, epsilon: float, **options: Any) -> Mechanism:
-    """That mechanism with the clip that suits a gradient of norm 1 in a random direction: what `best` compares."""
+    """That mechanism with the clip that suits a gradient of norm 1 in a random direction: what
+    `best` compares.
+    """
     clip = find_mechanism(name).fitting_clip(dim)
     return make_mechanism(name, dim=dim, epsilon=epsilon, clip=clip, unbiased=True, **options)
 
 
 def best(dim: int, epsilon: float, *, most_bytes: int | None = None) -> Mechanism:
-    """The mechanism whose report of a d-dimensional direction has the least expected squared error at an honest ε.
+    """The mechanism whose report of a d-dimensional direction has the least expected squared error
+    at an honest ε.
 
-    With `most_bytes`, the best of those whose report is no longer. Mechanisms that state no error are not considered.
+    With `most_bytes`, the best of those whose report is no longer. Mechanisms that state no error
+    are not considered.
     """
     candidates = []
     for name in MECHANISMS:
         if name == "none" or dim < MECHANISMS[name].smallest_dim:
             continue
         made = fitted(name, dim=dim, epsilon=epsilon, code_size=256 if most_bytes == 1 else None)
-        if made.guarantee.honest and math.isfinite(made.error()) and (most_bytes is None or made.report_bytes <= most_bytes):
+        if (
+            made.guarantee.honest
+            and math.isfinite(made.error())
+            and (most_bytes is None or made.report_bytes <= most_bytes)
+        ):
             candidates.append(made)
     if not candidates:
-        raise PgcError(f"no mechanism has reports of at most {most_bytes} bytes; the smallest take 1")
+        raise PgcError(
+            f"no mechanism has reports of at most {most_bytes} bytes; the smallest take 1"
+        )
     return min(candidates, key=lambda mechanism: mechanism.error())
 
 

@@ -14,10 +14,12 @@ from pgc.randomise.mechanisms.randomized_response import WORD, keep_threshold
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreBit:
-    """Randomised response (Warner 1965): the truth is kept with probability e^ε/(e^ε + 1), else inverted.
+    """Randomised response (Warner 1965): the truth is kept with probability e^ε/(e^ε + 1), else
+    inverted.
 
-    **Guarantee.** ε-LDP for the score, against anyone who sees the bit. Its ε adds to that of the gradient in the same report
-    (sequential composition). The probability is ⌊2³²·e^ε/(e^ε+1)⌋/2³², never more than the formula's.
+    **Guarantee.** ε-LDP for the score, against anyone who sees the bit. Its ε adds to that of the
+    gradient in the same report (sequential composition). The probability is ⌊2³²·e^ε/(e^ε+1)⌋/2³²,
+    never more than the formula's.
     """
 
     epsilon: float
@@ -25,7 +27,10 @@ class ScoreBit:
     def __post_init__(self) -> None:
         """Only a finite, positive ε is a promise."""
         if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
-            raise PgcError(f"score_epsilon must be a positive finite number (0 for no score bit), not {self.epsilon:g}")
+            raise PgcError(
+                "score_epsilon must be a positive finite number (0 for no score bit), not "
+                f"{self.epsilon:g}"
+            )
 
     @property
     def keep_threshold(self) -> int:
@@ -37,12 +42,17 @@ class ScoreBit:
         return success == (secret < np.uint32(self.keep_threshold))
 
     def success_rate(self, ones: Array, reports: float) -> Array:
-        """The debiased share of successes among `reports` bits of which `ones` are set. Unbiased; may leave [0, 1]."""
+        """The debiased share of successes among `reports` bits of which `ones` are set.
+
+        Unbiased; may leave [0, 1].
+        """
         keep = self.keep_threshold / WORD
         return (ones / reports - (1 - keep)) / (2 * keep - 1)
 
     def surely_above(self, ones: Array, reports: float, rate: float) -> Array:
-        """Whether noisy booleans show, at two standard deviations, that more than this share of `reports` succeeded."""
+        """Whether noisy booleans show, at two standard deviations, that more than this share of
+        `reports` succeeded.
+        """
         return self.success_rate(ones, reports) - 2 * self.deviation(reports) > rate
 
     def deviation(self, reports: float) -> float:

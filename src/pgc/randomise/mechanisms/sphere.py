@@ -1,7 +1,8 @@
 """Directions: what the mechanisms on the unit sphere share.
 
-They report g/‖g‖ and forget the norm (see `lift.py` for one that keeps it). Each sends a random V that leans towards
-u = g/‖g‖, of the form V = T·u + (something symmetric and orthogonal to u), and decodes it as V/m with m = E[T]: unbiased.
+They report g/‖g‖ and forget the norm (see `lift.py` for one that keeps it). Each sends a random V
+that leans towards u = g/‖g‖, of the form V = T·u + (something symmetric and orthogonal to u), and
+decodes it as V/m with m = E[T]: unbiased.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OnSphere(Mechanism):
-    """Reports a direction. `clip` is not used; zero and what is not finite become a uniformly random direction.
+    """Reports a direction. `clip` is not used; zero and what is not finite become a uniformly
+    random direction.
 
     To skip such a report, or to send zero, would tell that the gradient was zero.
     """
@@ -65,12 +67,14 @@ class OnSphere(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-LDP."""
+        """ε-LDP for the whole gradient."""
         statement = f"One report is {self.epsilon:g}-LDP for the whole gradient: {self.how}."
         return Guarantee(epsilon=self.epsilon, nominal_epsilon=self.epsilon, statement=statement)
 
     def error(self, norm: float = 1.0) -> float:
-        """E‖g̃ − u‖² = E‖V‖²/m² − 1 for the direction u, times the square of the norm if that were known."""
+        """E‖g̃ − u‖² = E‖V‖²/m² − 1 for the direction u, times the square of the norm if that were
+        known.
+        """
         mean, along, across = self.moments
         return norm**2 * ((along + (self.dim - 1) * across) / mean**2 - 1)
 
@@ -84,12 +88,16 @@ class OnSphere(Mechanism):
         refuse_clip(asked)
         return super().from_asked(asked, dim=dim, epsilon=epsilon)
 
-    def opposite(self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]) -> Event | None:
-        """Returns the event that tells a gradient from its opposite best, where `prepare` is what happens to it before a draw."""
+    def opposite(
+        self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]
+    ) -> Event | None:
+        """Returns the event that tells a gradient from its opposite best, where `prepare` is what
+        happens to it before a draw.
+        """
         return None
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
-        """Opposite directions."""
+        """Opposite directions, and what tells them apart."""
         return self.opposite(far_away(self), words, self.prepare)
 
 
@@ -127,11 +135,16 @@ def unit(vector: Array, instead: Array) -> Array:
 
 
 def standard_normal(words: Array, dtype: object) -> Array:
-    """Normal numbers from an even number of uniform 32-bit words, as many: pairs by Box and Muller (1958)."""
+    """Normal numbers from an even number of uniform 32-bit words, as many: pairs by Box and Muller
+    (1958).
+    """
     xp = words.__array_namespace__()
     half = words.shape[0] // 2
     uniform = (xp.astype(words[:half], dtype) + 0.5) * 2.0**-32
-    radius, angle = xp.sqrt(-2 * xp.log(uniform)), xp.astype(words[half:], dtype) * (2 * math.pi * 2.0**-32)
+    radius, angle = (
+        xp.sqrt(-2 * xp.log(uniform)),
+        xp.astype(words[half:], dtype) * (2 * math.pi * 2.0**-32),
+    )
     return xp.concat([radius * xp.cos(angle), radius * xp.sin(angle)])
 
 
@@ -162,7 +175,9 @@ def mean_abs_coordinate(dim: int) -> float:
 
 
 class Coordinate(NamedTuple):
-    """The law of one coordinate U₁ of a uniform direction, on a grid: density ∝ (1 − t²)^((d−3)/2)."""
+    """The law of one coordinate U₁ of a uniform direction, on a grid: density ∝ (1 −
+    t²)^((d−3)/2).
+    """
 
     t: np.ndarray  # from high to low
     survival: np.ndarray  # P(U₁ ≥ t), rising from 0 to 1
@@ -172,7 +187,9 @@ class Coordinate(NamedTuple):
 
 @cache
 def coordinate(dim: int) -> Coordinate:
-    """That law for the sphere of R^d, d ≥ 2; cells of equal angle over all that matters (13 deviations)."""
+    """That law for the sphere of R^d, d ≥ 2; cells of equal angle over all that matters (13
+    deviations).
+    """
     first = math.acos(min(1.0, 13 / math.sqrt(dim)))
     angles = np.linspace(first, math.pi - first, CELLS + 1)
     t = np.cos(angles)

@@ -1,4 +1,6 @@
-"""What `privunit` and `privunitg` share: with probability p the report comes from the side of u, else from the other."""
+"""What `privunit` and `privunitg` share: with probability p the report comes from the side of u,
+else from the other.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,19 @@ import numpy as np
 from pgc.randomise.mechanisms.base import Array
 from pgc.randomise.mechanisms.forms import Event
 from pgc.randomise.mechanisms.randomized_response import WORD
-from pgc.randomise.mechanisms.sphere import LARGEST_EPSILON, OnSphere, normal_words, uniform_direction, unit
+from pgc.randomise.mechanisms.sphere import (
+    LARGEST_EPSILON,
+    OnSphere,
+    normal_words,
+    uniform_direction,
+    unit,
+)
 
 
 class Side(NamedTuple):
-    """The side ⟨V, u⟩ ≥ γ of a law that knows nothing of u, and how often a report comes from it."""
+    """The side ⟨V, u⟩ ≥ γ of a law that knows nothing of u, and how often a report
+    comes from it.
+    """
 
     gamma: float
     q: float
@@ -29,7 +39,9 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TwoSides(OnSphere):
-    """Beside a law that knows nothing of u, the density of V is p/q on the side of u and (1−p)/(1−q) off it: a ratio of e^ε."""
+    """Beside a law that knows nothing of u, the density of V is p/q on the side of u and
+    (1−p)/(1−q) off it: a ratio of e^ε.
+    """
 
     traced = {"inside": np.uint32, "q": np.float32, "size": np.float32}
 
@@ -40,7 +52,9 @@ class TwoSides(OnSphere):
 
     @abstractmethod
     def place(self, probability: Array, u: Array, words: Array) -> Array:
-        """V, with ⟨V, u⟩ at this upper quantile of the law, and the rest of it from `normal_words(dim)` words."""
+        """V, with ⟨V, u⟩ at this upper quantile of the law, and the rest of it from
+        `normal_words(dim)` words.
+        """
 
     @cached_property
     def inside(self) -> int:
@@ -49,12 +63,12 @@ class TwoSides(OnSphere):
 
     @cached_property
     def q(self) -> float:
-        """The side's share."""
+        """The side's share of the law that knows nothing of u."""
         return self.side.q
 
     @cached_property
     def size(self) -> float:
-        """1/m."""
+        """1/m, the length of a decoded report."""
         return 1 / self.moments.mean
 
     @property
@@ -68,25 +82,35 @@ class TwoSides(OnSphere):
         return normal_words(self.dim)
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """U."""
+        """Returns u, the direction of the gradient."""
         return unit(gradient, uniform_direction(public, self.dim, gradient.dtype))
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
-        """V."""
+        """Draws V, on the side of u or off it."""
         xp = thresholds.__array_namespace__()
         uniform = (xp.astype(secret[1], thresholds.dtype) + 0.5) * 2.0**-32
         inside = secret[0] < xp.asarray(self.inside, dtype=xp.uint32)
         q = xp.asarray(self.q, dtype=thresholds.dtype)
-        return self.place(xp.where(inside, q * uniform, q + (1 - q) * uniform), thresholds, secret[2:])
+        return self.place(
+            xp.where(inside, q * uniform, q + (1 - q) * uniform), thresholds, secret[2:]
+        )
 
     def decode(self, code: Array, public: Array) -> Array:
-        """V/m."""
+        """Returns V/m, an unbiased estimate of the direction."""
         return self.size * code
 
-    def opposite(self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]) -> Event | None:
+    def opposite(
+        self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]
+    ) -> Event | None:
         """V on the side of the one."""
         u = gradient / np.linalg.norm(gradient)
-        return Event(0, gradient, -gradient, lambda codes: np.asarray(codes @ u >= self.side.gamma), self.side.p)
+        return Event(
+            0,
+            gradient,
+            -gradient,
+            lambda codes: np.asarray(codes @ u >= self.side.gamma),
+            self.side.p,
+        )
 
 
 def side_of(gamma: float, q: float, epsilon: float) -> Side:

@@ -40,13 +40,22 @@ def frontier(
 ) -> Folder:
     """Compare mechanisms over ε in one world, and return the folder with the report in it."""
     if resume is not None:
-        if (trials, submissions, world, seed, quick, out) != (None, None, "cartpole", 0, False, None):
+        if (trials, submissions, world, seed, quick, out) != (
+            None,
+            None,
+            "cartpole",
+            0,
+            False,
+            None,
+        ):
             raise PgcError("resume takes every setting from the folder itself; give nothing else")
         folder, size = Folder(Path(resume)), read_settings(Path(resume), Size, "pgc frontier")
     else:
         size = Size(
             trials=(QUICK_TRIALS if quick else TRIALS) if trials is None else trials,
-            submissions=(QUICK_SUBMISSIONS if quick else SUBMISSIONS) if submissions is None else submissions,
+            submissions=(QUICK_SUBMISSIONS if quick else SUBMISSIONS)
+            if submissions is None
+            else submissions,
             seed=seed,
             world=world,
             quick=quick,
@@ -60,16 +69,29 @@ def frontier(
         _write(folder, size, table.rows(size, {cell.name: cell for cell in planned}, outcomes))
 
     return run_study(
-        "pgc frontier", size, planned, folder, write, new=resume is None, backend=Backend(engine, address), progress=progress
+        "pgc frontier",
+        size,
+        planned,
+        folder,
+        write,
+        new=resume is None,
+        backend=Backend(engine, address),
+        progress=progress,
     )
 
 
 def _write(folder: Folder, size: Size, rows: list[dict[str, Any]]) -> None:
-    note = f"{size.world}, {size.trials} trials a cell, {size.submissions:,} reports, seed {size.seed}"
+    note = (
+        f"{size.world}, {size.trials} trials a cell, {size.submissions:,} reports, seed {size.seed}"
+    )
     note = f"QUICK LOOK: {note}" if size.quick else note
     figures = {
-        "score": pictures.by_epsilon(rows, "averaged_score", "mean score of the averaged policy over all ψ", note),
-        "fst": pictures.by_epsilon(rows, "fst_median", "reports until first success (median)", note, top=size.submissions),
+        "score": pictures.by_epsilon(
+            rows, "averaged_score", "mean score of the averaged policy over all ψ", note
+        ),
+        "fst": pictures.by_epsilon(
+            rows, "fst_median", "reports until first success (median)", note, top=size.submissions
+        ),
     }
     summary = {
         "command": _command(size),
@@ -78,7 +100,8 @@ def _write(folder: Folder, size: Size, rows: list[dict[str, Any]]) -> None:
         "note": note,
         **sweep.facts(folder),
         "best": {
-            f"{epsilon:g}": "none" if math.isinf(epsilon) else table.best(rows, epsilon)["way"] for epsilon in size.epsilons
+            f"{epsilon:g}": "none" if math.isinf(epsilon) else table.best(rows, epsilon)["way"]
+            for epsilon in size.epsilons
         },
         "cells": rows,
         "meaning": _meaning(size, rows),
@@ -91,21 +114,33 @@ def _meaning(size: Size, rows: list[dict[str, Any]]) -> str:
     lines = []
     for epsilon in size.epsilons:
         row = table.best(rows, epsilon)
-        fst = "no success" if math.isinf(row["fst_median"]) else f"first success after {row['fst_median']:.0f} reports"
+        fst = (
+            "no success"
+            if math.isinf(row["fst_median"])
+            else f"first success after {row['fst_median']:.0f} reports"
+        )
         seen = (
             f"{fst}, averaged policy good in {row['averaged_good']:.0%} of trials "
-            f"(control {row['control']['averaged_good']:.0%}), {row['bytes_per_report']} byte(s) a report."
+            f"(control {row['control']['averaged_good']:.0%}), {row['bytes_per_report']} byte(s) a "
+            "report."
         )
         if math.isinf(epsilon):
             lines.append(f"Without privacy: {seen}")
             continue
-        others = [f"{other['title']} ({other['bytes_per_report']})" for other in table.as_good(rows, epsilon)]
+        others = [
+            f"{other['title']} ({other['bytes_per_report']})"
+            for other in table.as_good(rows, epsilon)
+        ]
         alike = f" Not shown to be worse (bytes): {'; '.join(others)}." if others else ""
         lines.append(f"ε = {epsilon:g}: {row['title']}: {seen}{alike}")
     return "\n".join(lines)
 
 
 def _command(size: Size) -> str:
-    words = ["pgc frontier", "--quick" * size.quick, f"--world {size.world}" * (size.world != "cartpole")]
+    words = [
+        "pgc frontier",
+        "--quick" * size.quick,
+        f"--world {size.world}" * (size.world != "cartpole"),
+    ]
     words += [f"--trials {size.trials}", f"--submissions {size.submissions}", f"--seed {size.seed}"]
     return " ".join(filter(None, words))

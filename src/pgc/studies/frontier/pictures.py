@@ -12,20 +12,43 @@ from pgc.studies.pages import Files, saved
 COLOURS = ("#c8502c", "#1f5fa8", "#2e7d4f", "#8457a5", "#b58900", "#5c666d", "#1a9aa0")
 
 
-def by_epsilon(table: Sequence[dict[str, Any]], quantity: str, label: str, note: str, *, top: float | None = None) -> Files:
-    """One quantity over ε: each way as a line, dashed if the whole gradient is reported; its control faint, below it."""
+def by_epsilon(
+    table: Sequence[dict[str, Any]],
+    quantity: str,
+    label: str,
+    note: str,
+    *,
+    top: float | None = None,
+) -> Files:
+    """One quantity over ε: each way as a line, dashed if the whole gradient is reported; its
+    control faint, below it.
+    """
     figure, axes = new_figure(figsize=(9, 5), layout="constrained")
     places = {epsilon: i for i, epsilon in enumerate(sorted({row["epsilon"] for row in table}))}
     ceiling = None if top is None else top * 1.5  # where ∞ is drawn
     colours: dict[str, str] = {}
     for key in dict.fromkeys(row["way"] for row in table):
         mine = [row for row in table if row["way"] == key]
-        colour = colours.setdefault(key.removesuffix("-whole"), COLOURS[len(colours) % len(COLOURS)])
+        colour = colours.setdefault(
+            key.removesuffix("-whole"), COLOURS[len(colours) % len(COLOURS)]
+        )
         x, style = [places[row["epsilon"]] for row in mine], "--" if key.endswith("-whole") else "-"
-        y, control = ([_finite(seen[quantity], ceiling) for seen in column] for column in (mine, [r["control"] for r in mine]))
+        y, control = (
+            [_finite(seen[quantity], ceiling) for seen in column]
+            for column in (mine, [r["control"] for r in mine])
+        )
         axes.plot(x, y, style, marker="o", ms=5, lw=1.6, color=colour, label=mine[0]["title"])
         axes.plot(x, control, style, marker="x", ms=4, lw=0.8, color=colour, alpha=0.35)
-    axes.plot([], [], marker="x", ms=4, lw=0.8, color="#5c666d", alpha=0.5, label="faint: controls (zero gradient)")
+    axes.plot(
+        [],
+        [],
+        marker="x",
+        ms=4,
+        lw=0.8,
+        color="#5c666d",
+        alpha=0.5,
+        label="faint: controls (zero gradient)",
+    )
     axes.set_xticks(list(places.values()), ["∞" if math.isinf(e) else f"{e:g}" for e in places])
     axes.set_xlabel("ε of one agent, for all it ever sends")
     axes.set_ylabel(label)

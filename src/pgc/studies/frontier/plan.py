@@ -27,12 +27,18 @@ class Way:
 
 
 MECHANISMS = {
-    "index": "index", "privunit": "PrivUnit2", "privunitg": "PrivUnitG", "duchi": "Duchi", "prs-sign": "PRS, sign limit",
-    "piecewise": "piecewise", "laplace": "Laplace",
+    "index": "index", "privunit": "PrivUnit2", "privunitg": "PrivUnitG", "duchi": "Duchi",
+    "prs-sign": "PRS, sign limit", "piecewise": "piecewise", "laplace": "Laplace",
 }  # fmt: skip
 """The first is the default."""
-WAYS = tuple(Way(key=name, title=title, settings={"mechanism": name}) for name, title in MECHANISMS.items()) + tuple(
-    Way(key=f"{name}-whole", title=f"{MECHANISMS[name]}, whole gradient", settings={"mechanism": name, "subspace": "full"})
+WAYS = tuple(
+    Way(key=name, title=title, settings={"mechanism": name}) for name, title in MECHANISMS.items()
+) + tuple(
+    Way(
+        key=f"{name}-whole",
+        title=f"{MECHANISMS[name]}, whole gradient",
+        settings={"mechanism": name, "subspace": "full"},
+    )
     for name in ("index", "prs-sign", "laplace")
 )
 QUICK_WAYS = tuple(way for way in WAYS if way.key in ("index", "laplace", "index-whole"))
@@ -51,12 +57,12 @@ class Size:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """What is compared."""
+        """The ways to report that are compared."""
         return QUICK_WAYS if self.quick else WAYS
 
     @property
     def epsilons(self) -> tuple[float, ...]:
-        """At which budgets."""
+        """The budgets at which they are compared."""
         return QUICK_EPSILONS if self.quick else EPSILONS
 
 
@@ -67,14 +73,15 @@ def cell_name(way: Way, epsilon: float, control: bool) -> str:
 
 
 def cells(size: Size) -> list[Cell]:
-    """Every cell once."""
+    """Returns every cell of the plan, once."""
     made: dict[str, Cell] = {}
     for way in size.ways:
         for epsilon in size.epsilons:
             for control in (False, True):
                 config = configure(
-                    **way.settings, epsilon=epsilon, control=control, world=size.world, trials=size.trials,
-                    submissions=size.submissions, seed=size.seed, eval_episodes=20 if size.quick else 100,
+                    **way.settings, epsilon=epsilon, control=control, world=size.world,
+                    trials=size.trials, submissions=size.submissions, seed=size.seed,
+                    eval_episodes=20 if size.quick else 100,
                 )  # fmt: skip
                 name = cell_name(way, epsilon, control)
                 made.setdefault(name, Cell(name=name, config=config))

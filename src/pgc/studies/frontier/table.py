@@ -17,21 +17,31 @@ LOWER = 0.05
 """One-sided p, over the number of comparisons, below which a way is called worse than the best."""
 
 
-def rows(size: Size, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
+def rows(
+    size: Size, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]
+) -> list[dict[str, Any]]:
     """One for each way and ε."""
     return [_row(way, epsilon, cells, outcomes) for way in size.ways for epsilon in size.epsilons]
 
 
-def _row(way: Way, epsilon: float, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+def _row(
+    way: Way, epsilon: float, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]
+) -> dict[str, Any]:
     name = cell_name(way, epsilon, False)
     problem = cells[name].problem
     mine, control = outcomes[name], outcomes[cell_name(way, epsilon, True)]
     mechanism, threshold = problem.randomiser.mechanism, problem.training.world.score_threshold
     received = float(mine.received.mean())
-    better = require("scipy.stats", "train").mannwhitneyu(mine.averaged, control.averaged, alternative="greater").pvalue
+    better = (
+        require("scipy.stats", "train")
+        .mannwhitneyu(mine.averaged, control.averaged, alternative="greater")
+        .pvalue
+    )
     return {
         "way": way.key,
-        "title": way.title if math.isfinite(epsilon) else "no privacy" + ", whole gradient" * way.whole,
+        "title": way.title
+        if math.isfinite(epsilon)
+        else "no privacy" + ", whole gradient" * way.whole,
         "epsilon": epsilon,
         "dimension": mechanism.dim,
         "error": mechanism.error() if math.isfinite(epsilon) else 0.0,
@@ -64,18 +74,30 @@ def _seen(outcome: Outcome, threshold: float) -> dict[str, Any]:
 
 
 def best(table: list[dict[str, Any]], epsilon: float) -> dict[str, Any]:
-    """The row to choose at this ε: the most good averaged policies, then the highest mean score, then the earliest success."""
+    """The row to choose at this ε: the most good averaged policies, then the highest mean score,
+    then the earliest success.
+    """
     return max(
         (row for row in table if row["epsilon"] == epsilon),
-        key=lambda row: (row["averaged_good"], round(row["averaged_score"], 1), -row["fst_median"], -row["bytes_per_report"]),
+        key=lambda row: (
+            row["averaged_good"],
+            round(row["averaged_score"], 1),
+            -row["fst_median"],
+            -row["bytes_per_report"],
+        ),
     )
 
 
 def as_good(table: list[dict[str, Any]], epsilon: float) -> list[dict[str, Any]]:
-    """The other rows of this ε whose averaged scores these trials do not show to be lower than those of the best one."""
+    """The other rows of this ε whose averaged scores these trials do not show to be lower than
+    those of the best one.
+    """
     mannwhitneyu = require("scipy.stats", "train").mannwhitneyu
     first = best(table, epsilon)
     others = [row for row in table if row["epsilon"] == epsilon and row["way"] != first["way"]]
     return [
-        r for r in others if mannwhitneyu(first["averaged"], r["averaged"], alternative="greater").pvalue >= LOWER / len(others)
+        r
+        for r in others
+        if mannwhitneyu(first["averaged"], r["averaged"], alternative="greater").pvalue
+        >= LOWER / len(others)
     ]

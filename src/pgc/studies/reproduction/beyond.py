@@ -1,4 +1,6 @@
-"""The paper's task at the paper's ε with what `pgc train` does by default: a column beside the readings of the paper."""
+"""The paper's task at the paper's ε with what `pgc train` does by default: a column beside the
+readings of the paper.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from pgc.studies.reproduction.tables import score
 
 EPSILONS = (*paper.EPSILONS, paper.INFINITY)
 MOST_REPORTS = 4000
-"""It needs no more: an agent plays ten episodes for a report, and a report is worth that much more."""
+"""It needs no more: an agent plays ten episodes for a report, and a report is worth
+that much more."""
 
 
 def cells(size: Size) -> list[Cell]:
@@ -22,15 +25,25 @@ def cells(size: Size) -> list[Cell]:
     reports = min(MOST_REPORTS, max(100, size.submissions // 20))
     run = {"trials": size.trials, "submissions": reports, "seed": size.seed}
     return [
-        Cell(name=_name(epsilon, control), config=configure(epsilon=epsilon, control=control, **run), whole=size.whole)
+        Cell(
+            name=_name(epsilon, control),
+            config=configure(epsilon=epsilon, control=control, **run),
+            whole=size.whole,
+        )
         for epsilon in EPSILONS
         for control in (False, True)
     ]
 
 
 def rows(outcomes: Mapping[str, Outcome], submissions: int) -> list[dict[str, Any]]:
-    """One for each ε. A trial without success by its last report counts as without success by the paper's."""
-    return [_row(epsilon, outcomes[_name(epsilon, False)], outcomes[_name(epsilon, True)], submissions) for epsilon in EPSILONS]
+    """One for each ε.
+
+    A trial without success by its last report counts as without success by the paper's.
+    """
+    return [
+        _row(epsilon, outcomes[_name(epsilon, False)], outcomes[_name(epsilon, True)], submissions)
+        for epsilon in EPSILONS
+    ]
 
 
 def _row(epsilon: float, ours: Outcome, control: Outcome, submissions: int) -> dict[str, Any]:

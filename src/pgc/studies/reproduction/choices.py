@@ -1,7 +1,8 @@
 """`pgc reproduce --readings`: which of the open choices decide the result.
 
-Each variation makes one choice of the closest reading otherwise. Its distance from the paper is the mean, over the nine cells of
-Table 2, of the difference between success ratios. The ranking is made on the choosing trials; what is reported comes from others.
+Each variation makes one choice of the closest reading otherwise. Its distance from the paper is the
+mean, over the nine cells of Table 2, of the difference between success ratios. The ranking is made
+on the choosing trials; what is reported comes from others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from pgc.studies.reproduction.readings import CLOSEST, OTHERS, VARIATIONS, Varia
 from pgc.studies.reproduction.tables import CONSISTENT, comparable
 
 DECIDES = 0.01
-"""Two-sided p, over all cells of a mechanism together, below which a choice is said to change its success."""
+"""Two-sided p, over all cells of a mechanism together, below which a choice is said to change its
+success."""
 SETS = ("choose", "report")
 
 
@@ -36,7 +38,9 @@ def nearest(table: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _row(variation: Variation, outcomes: Mapping[str, Outcome], submissions: int) -> dict[str, Any]:
     fsts = {which: _fsts(variation, outcomes, submissions, which) for which in SETS}
-    base = {(m, e): Column(CLOSEST, outcomes, submissions, "report/").fst(m, e) for m, e in paper.CELLS}
+    base = {
+        (m, e): Column(CLOSEST, outcomes, submissions, "report/").fst(m, e) for m, e in paper.CELLS
+    }
     cells = []
     for (mechanism, epsilon), fst in fsts["report"].items():
         k, n = statistics.successes(fst, submissions), len(fst)
@@ -53,7 +57,11 @@ def _row(variation: Variation, outcomes: Mapping[str, Outcome], submissions: int
                 "consistent": p > CONSISTENT if comparable(submissions) else None,
             }
         )
-    changes = {m: _change(fsts["report"], base, m, submissions) for m in variation.touches} if variation.taken else {}
+    changes = (
+        {m: _change(fsts["report"], base, m, submissions) for m in variation.touches}
+        if variation.taken
+        else {}
+    )
     return {
         "key": variation.reading.key,
         "title": variation.reading.title if variation.taken else "the closest reading",
@@ -63,7 +71,10 @@ def _row(variation: Variation, outcomes: Mapping[str, Outcome], submissions: int
         "touches": variation.touches,
         "epsilon_factor": true_epsilon(variation.reading, "laplace", 1.0),
         "distance": {which: _distance(fsts[which], submissions) for which in SETS},
-        "success": {m: float(np.mean([c["ours"] for c in cells if c["mechanism"] == m])) for m in ("laplace", "prs", "none")},
+        "success": {
+            m: float(np.mean([c["ours"] for c in cells if c["mechanism"] == m]))
+            for m in ("laplace", "prs", "none")
+        },
         "consistent": sum(c["consistent"] for c in cells) if comparable(submissions) else None,
         "changes": changes,
         "decides": [m for m, p in changes.items() if p < DECIDES],
@@ -81,15 +92,24 @@ def _fsts(
 
 
 def _distance(fsts: Mapping[tuple[str, float], np.ndarray], submissions: int) -> float:
-    gaps = [statistics.successes(f, submissions) / len(f) - paper.SUCCESS_RATIO[m][e] for (m, e), f in fsts.items()]
+    gaps = [
+        statistics.successes(f, submissions) / len(f) - paper.SUCCESS_RATIO[m][e]
+        for (m, e), f in fsts.items()
+    ]
     return float(np.mean(np.abs(gaps)))
 
 
 def _change(
-    fsts: Mapping[tuple[str, float], np.ndarray], base: Mapping[tuple[str, float], np.ndarray], mechanism: str, submissions: int
+    fsts: Mapping[tuple[str, float], np.ndarray],
+    base: Mapping[tuple[str, float], np.ndarray],
+    mechanism: str,
+    submissions: int,
 ) -> float:
-    """Two-sided p that a mechanism succeeds as often, over all ε, as in the closest reading: compared trial by trial."""
+    """Two-sided p that a mechanism succeeds as often, over all ε, as in the closest reading:
+    compared trial by trial.
+    """
     ours, theirs = (
-        np.sum([fst <= submissions for cell, fst in table.items() if cell[0] == mechanism], axis=0) for table in (fsts, base)
+        np.sum([fst <= submissions for cell, fst in table.items() if cell[0] == mechanism], axis=0)
+        for table in (fsts, base)
     )
     return min(1.0, 2 * min(statistics.paired(ours, theirs), statistics.paired(theirs, ours)))

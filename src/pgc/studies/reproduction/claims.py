@@ -1,8 +1,8 @@
 """The paper's claims in words, each put to our trials and to the paper's own tables.
 
-A claim may have several parts. It is *supported* when every part is seen with one-sided p < .05, *contradicted* when the opposite
-of some part is (p < .05 over the number of parts), and *undecided* otherwise. The paper gives no trials, only tables: of it we
-say whether the claim holds in them.
+A claim may have several parts. It is *supported* when every part is seen with one-sided p < .05,
+*contradicted* when the opposite of some part is (p < .05 over the number of parts), and *undecided*
+otherwise. The paper gives no trials, only tables: of it we say whether the claim holds in them.
 """
 
 from __future__ import annotations
@@ -62,8 +62,16 @@ def verdicts(columns: Sequence[Column]) -> list[dict[str, Any]]:
         judged = {}
         for column in columns:
             parts = claim.look(column)
-            judged[column.reading.key] = {"verdict": judge(parts), "parts": [vars(part) for part in parts]}
-        rows.append({**{k: getattr(claim, k) for k in ("words", "where", "in_tables", "remark")}, "verdicts": judged})
+            judged[column.reading.key] = {
+                "verdict": judge(parts),
+                "parts": [vars(part) for part in parts],
+            }
+        rows.append(
+            {
+                **{k: getattr(claim, k) for k in ("words", "where", "in_tables", "remark")},
+                "verdicts": judged,
+            }
+        )
     return rows
 
 
@@ -91,17 +99,31 @@ def _larger_area(column: Column, a: tuple[str, float], b: tuple[str, float]) -> 
 def _more_often(column: Column, a: tuple[str, float], b: tuple[str, float]) -> Part:
     counts = [statistics.successes(column.fst(*cell), column.submissions) for cell in (a, b)]
     trials = [len(column.fst(*cell)) for cell in (a, b)]
-    seen = f"{_name(*a)} against {_name(*b)}: {counts[0]} of {trials[0]} and {counts[1]} of {trials[1]}"
+    seen = (
+        f"{_name(*a)} against {_name(*b)}: {counts[0]} of {trials[0]} and {counts[1]} of "
+        f"{trials[1]}"
+    )
     first, second = zip(counts, trials, strict=True)
-    return Part(seen, statistics.fisher(*first, *second, "greater"), statistics.fisher(*second, *first, "greater"))
+    return Part(
+        seen,
+        statistics.fisher(*first, *second, "greater"),
+        statistics.fisher(*second, *first, "greater"),
+    )
 
 
 def _more_over_all(column: Column, share: float, first: str, other: str) -> Part:
-    """By that share of the submissions, `first` has more successes than `other` over all ε, compared trial by trial."""
+    """By that share of the submissions, `first` has more successes than `other` over all ε,
+    compared trial by trial.
+    """
     by = int(share * column.submissions)
-    mine, theirs = (np.sum([column.fst(m, e) <= by for e in paper.EPSILONS], axis=0) for m in (first, other))
+    mine, theirs = (
+        np.sum([column.fst(m, e) <= by for e in paper.EPSILONS], axis=0) for m in (first, other)
+    )
     of = len(paper.EPSILONS) * len(mine)
-    seen = f"by {by:,} submissions, all ε: {WORDS[first]} {mine.sum()} of {of}, {WORDS[other]} {theirs.sum()}"
+    seen = (
+        f"by {by:,} submissions, all ε: {WORDS[first]} {mine.sum()} of {of}, {WORDS[other]} "
+        f"{theirs.sum()}"
+    )
     return Part(seen, statistics.paired(mine, theirs), statistics.paired(theirs, mine))
 
 
@@ -109,19 +131,34 @@ def _falls(column: Column, mechanism: str) -> Part:
     groups = [column.fst(mechanism, e) for e in paper.EPSILONS]
     tau, p = statistics.falling(groups)
     medians = " → ".join(count(float(statistics.median(g))) for g in groups)
-    return Part(f"{WORDS[mechanism]} median FST {medians} (τ = {tau:.2f})", p, statistics.falling(groups[::-1])[1])
+    return Part(
+        f"{WORDS[mechanism]} median FST {medians} (τ = {tau:.2f})",
+        p,
+        statistics.falling(groups[::-1])[1],
+    )
 
 
 def _succeeds_more(column: Column, mechanism: str) -> Part:
     groups = [(column.fst(mechanism, e) > column.submissions).astype(float) for e in paper.EPSILONS]
     ratios = " → ".join(f"{1 - g.mean():.2f}" for g in groups)
-    return Part(f"{WORDS[mechanism]} success ratio {ratios}", statistics.falling(groups)[1], statistics.falling(groups[::-1])[1])
+    return Part(
+        f"{WORDS[mechanism]} success ratio {ratios}",
+        statistics.falling(groups)[1],
+        statistics.falling(groups[::-1])[1],
+    )
 
 
 def buffering(column: Column, mechanism: str, *, helps: bool) -> Part:
-    """Whether |B| = 100 has the higher mean score over the run than |B| = 1 at ε = 1 (or, not `helps`, the lower)."""
-    with_it, without = (np.nanmean(column(mechanism, 1.0, buffer_size=size).curve, axis=1) for size in (100, 1))
-    seen = f"{WORDS[mechanism]} (mean score over the run: {with_it.mean():.0f} with |B| = 100, {without.mean():.0f} with |B| = 1)"
+    """Whether |B| = 100 has the higher mean score over the run than |B| = 1 at ε = 1 (or, not
+    `helps`, the lower).
+    """
+    with_it, without = (
+        np.nanmean(column(mechanism, 1.0, buffer_size=size).curve, axis=1) for size in (100, 1)
+    )
+    seen = (
+        f"{WORDS[mechanism]} (mean score over the run: {with_it.mean():.0f} with |B| = 100, "
+        f"{without.mean():.0f} with |B| = 1)"
+    )
     better, worse = statistics.smaller(without, with_it), statistics.smaller(with_it, without)
     return Part(seen, better, worse) if helps else Part(seen, worse, better)
 
@@ -129,7 +166,11 @@ def buffering(column: Column, mechanism: str, *, helps: bool) -> Part:
 def _always(column: Column) -> Part:
     fst = column.fst("none", paper.INFINITY)
     k, n = statistics.successes(fst, column.submissions), len(fst)
-    return Part(f"{k} of {n}", None if k == n else 1.0, statistics.fisher(paper.TRIALS, paper.TRIALS, k, n, "greater"))
+    return Part(
+        f"{k} of {n}",
+        None if k == n else 1.0,
+        statistics.fisher(paper.TRIALS, paper.TRIALS, k, n, "greater"),
+    )
 
 
 CLAIMS = (
@@ -166,7 +207,9 @@ CLAIMS = (
     Claim(
         "PRS has more successes early, Laplace more by the end.", "Figure 3", False,
         "By the end, Table 2 has Laplace ahead at ε = 5 and 10 only: 74 to 72 of 80 over all ε.",
-        lambda c: [_more_over_all(c, EARLY, "prs", "laplace"), _more_over_all(c, 1.0, "laplace", "prs")],
+        lambda c: [
+            _more_over_all(c, EARLY, "prs", "laplace"), _more_over_all(c, 1.0, "laplace", "prs")
+        ],
     ),
     Claim(
         "Buffering helps PRS.", "Figure 2", None, "",
@@ -178,14 +221,18 @@ CLAIMS = (
     ),
     Claim(
         "Laplace's AUC grows with ε.", "Table 3", True, "",
-        lambda c: [_larger_area(c, ("laplace", b), ("laplace", a)) for a, b in itertools.pairwise(paper.EPSILONS)],
+        lambda c: [
+            _larger_area(c, ("laplace", b), ("laplace", a))
+            for a, b in itertools.pairwise(paper.EPSILONS)
+        ],
     ),
     Claim(
         "PRS has its best AUC at ε = 2.", "Table 3", True, "",
         lambda c: [_larger_area(c, ("prs", 2.0), ("prs", e)) for e in (1.0, 5.0, 10.0)],
     ),
     Claim(
-        "PRS may be the better choice for ε < 10; otherwise Laplace seems more promising.", "Tables 1 to 3", False,
+        "PRS may be the better choice for ε < 10; otherwise Laplace seems more promising.",
+        "Tables 1 to 3", False,
         "By its own AUC, Laplace is ahead at ε = 1 (.673 to .660) and 5 (.909 to .835).",
         lambda c: [_larger_area(c, ("prs", e), ("laplace", e)) for e in (1.0, 2.0, 5.0)]
         + [_larger_area(c, ("laplace", 10.0), ("prs", 10.0))],

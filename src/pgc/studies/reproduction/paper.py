@@ -1,4 +1,7 @@
-"""What the paper reports: its Tables 1 to 3, and the settings they were made with. Nothing here is ours."""
+"""What the paper reports: its Tables 1 to 3, and the settings they were made with.
+
+Nothing here is ours.
+"""
 
 from __future__ import annotations
 

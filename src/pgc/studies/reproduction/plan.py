@@ -11,7 +11,16 @@ import numpy as np
 from pgc.randomise.mechanisms.prs import paper_reduced_dim
 from pgc.runs.sweep import Cell, Outcome
 from pgc.studies.reproduction import paper
-from pgc.studies.reproduction.readings import AS_PRINTED, CLOSEST, END_REWARD, OTHERS, SIZES, VARIATIONS, Reading, control_of
+from pgc.studies.reproduction.readings import (
+    AS_PRINTED,
+    CLOSEST,
+    END_REWARD,
+    OTHERS,
+    SIZES,
+    VARIATIONS,
+    Reading,
+    control_of,
+)
 
 COLUMNS = (AS_PRINTED, END_REWARD, CLOSEST)
 """The readings that stand beside the paper."""
@@ -19,7 +28,8 @@ TITLES = {reading.key: reading.title for reading in COLUMNS}
 FIGURE_2 = (("laplace", 1), ("laplace", 100), ("prs", 1), ("prs", 100))
 """(mechanism, |B|) of the panels, at ε = 1."""
 CHOOSING = 1000
-"""Readings are compared on two sets of trials: those of seed + this one choose, those of the seed itself are reported."""
+"""Readings are compared on two sets of trials: those of seed + this one choose, those of the seed
+itself are reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +43,17 @@ class Size:
     """Trials of each cell that run to the end and give the curves and the final scores."""
 
 
-def cell_name(reading: Reading, mechanism: str, epsilon: float, *, control: bool = False, buffer_size: int | None = None) -> str:
-    """PRS without a gradient sends fair coins whatever ε is, so its controls depend on d̂ alone and are shared."""
+def cell_name(
+    reading: Reading,
+    mechanism: str,
+    epsilon: float,
+    *,
+    control: bool = False,
+    buffer_size: int | None = None,
+) -> str:
+    """PRS without a gradient sends fair coins whatever ε is, so its controls depend on d̂ alone and
+    are shared.
+    """
     reading = control_of(reading) if control else reading
     if mechanism == "none":
         what = "none"
@@ -52,7 +71,9 @@ def main_cells(size: Size) -> list[Cell]:
     cells: dict[str, Cell] = {}
     for reading in COLUMNS:
         wanted: list[dict[str, Any]] = [
-            {"mechanism": m, "epsilon": e, "control": control} for m, e in paper.CELLS for control in (False, True)
+            {"mechanism": m, "epsilon": e, "control": control}
+            for m, e in paper.CELLS
+            for control in (False, True)
         ]
         wanted += [{"mechanism": m, "epsilon": 1.0, "buffer_size": b} for m, b in FIGURE_2]
         for what in wanted:
@@ -63,21 +84,32 @@ def main_cells(size: Size) -> list[Cell]:
 
 
 def reading_cells(size: Size) -> list[Cell]:
-    """The closest reading, its variations in one choice, and the other readings, on the choosing and on the reporting trials."""
+    """The closest reading, its variations in one choice, and the other readings, on the choosing
+    and on the reporting trials.
+    """
     cells = []
     for seed, which in ((size.seed + CHOOSING, "choose"), (size.seed, "report")):
-        jobs = [(CLOSEST, ("laplace", "prs", "none")), *((v.reading, v.touches) for v in (*VARIATIONS, *OTHERS))]
+        jobs = [
+            (CLOSEST, ("laplace", "prs", "none")),
+            *((v.reading, v.touches) for v in (*VARIATIONS, *OTHERS)),
+        ]
         for reading, touches in jobs:
             for mechanism, epsilon in paper.CELLS:
                 if mechanism in touches:
                     name = f"{which}/{cell_name(reading, mechanism, epsilon)}"
-                    cells.append(_cell(name, reading, size, seed, mechanism=mechanism, epsilon=epsilon))
+                    cells.append(
+                        _cell(name, reading, size, seed, mechanism=mechanism, epsilon=epsilon)
+                    )
     return cells
 
 
 def _cell(name: str, reading: Reading, size: Size, seed: int, **what: Any) -> Cell:
     run = {"trials": size.trials, "submissions": size.submissions, "seed": seed}
-    return Cell(name=name, config=reading.config(what.pop("mechanism"), what.pop("epsilon"), **what, **run), whole=size.whole)
+    return Cell(
+        name=name,
+        config=reading.config(what.pop("mechanism"), what.pop("epsilon"), **what, **run),
+        whole=size.whole,
+    )
 
 
 @dataclass(frozen=True)
@@ -90,7 +122,14 @@ class Column:
     set: str = ""
     """Which set of trials, where there are several."""
 
-    def __call__(self, mechanism: str, epsilon: float, *, control: bool = False, buffer_size: int | None = None) -> Outcome:
+    def __call__(
+        self,
+        mechanism: str,
+        epsilon: float,
+        *,
+        control: bool = False,
+        buffer_size: int | None = None,
+    ) -> Outcome:
         """One cell."""
         name = cell_name(self.reading, mechanism, epsilon, control=control, buffer_size=buffer_size)
         return self.outcomes[self.set + name]

@@ -26,7 +26,9 @@ class Reading:
     settings: dict[str, Any] = field(default_factory=dict)
     """Of `pgc train --preset paper`."""
 
-    def config(self, mechanism: str, epsilon: float, *, buffer_size: int | None = None, **run: Any) -> TrainConfig:
+    def config(
+        self, mechanism: str, epsilon: float, *, buffer_size: int | None = None, **run: Any
+    ) -> TrainConfig:
         """The run of one cell; `mechanism` is the paper's word for it."""
         settings: dict[str, Any] = {**self.settings, **run, "epsilon": epsilon}
         settings["mechanism"] = self.laplace if mechanism == "laplace" else mechanism
@@ -53,7 +55,9 @@ CLOSEST = Reading(
 
 
 def control_of(reading: Reading) -> Reading:
-    """Whose controls serve a reading: without a gradient nothing is left of it but the noise and the way to act."""
+    """Whose controls serve a reading: without a gradient nothing is left of it but the noise and
+    the way to act.
+    """
     if set(reading.settings) - {"action", "reward", "bootstrap", "reduction"}:
         raise ValueError(f"the controls of {reading.key} would have to be its own")
     return CLOSEST if reading.settings.get("action") == CLOSEST.settings["action"] else AS_PRINTED
@@ -62,7 +66,11 @@ def control_of(reading: Reading) -> Reading:
 IN_WORDS = {
     "reward": {"step": "1 a step", "end": "−1 / +1 at the end", "failure": "−1 at failure"},
     "action": {"argmax": "argmax of π", "sampled": "sampled from π"},
-    "bootstrap": {"always": "the network's, always", "zero": "0", "timeout": "the network's, on time-out"},
+    "bootstrap": {
+        "always": "the network's, always",
+        "zero": "0",
+        "timeout": "the network's, on time-out",
+    },
     "laplace": {
         "laplace": "L1 norm to C/2",
         "laplace-coordinatewise": "coordinates to ±C/2",
@@ -72,7 +80,8 @@ IN_WORDS = {
     "initial": {"glorot": "Glorot uniform", "normal": "N(0, 0.1²)", "zeros": "zeros"},
     "reduction": {"sum": "sum over steps", "mean": "mean over steps"},
 }
-CHOICES = {"reward": "reward", "action": "action", "bootstrap": "V(s_T)", "laplace": "Laplace clip", "none": "clip at ε = ∞",
+CHOICES = {"reward": "reward", "action": "action", "bootstrap": "V(s_T)",
+           "laplace": "Laplace clip", "none": "clip at ε = ∞",
            "initial": "initial θ", "reduction": "loss"}  # fmt: skip
 """The choices that the text leaves open."""
 
@@ -80,9 +89,16 @@ CHOICES = {"reward": "reward", "action": "action", "bootstrap": "V(s_T)", "lapla
 def describe(reading: Reading) -> dict[str, str]:
     """What a reading takes for each choice, in words."""
     config = reading.config("laplace", 1.0)
-    words = {name: IN_WORDS[name][getattr(config, name)] for name in ("reward", "action", "bootstrap", "initial", "reduction")}
+    words = {
+        name: IN_WORDS[name][getattr(config, name)]
+        for name in ("reward", "action", "bootstrap", "initial", "reduction")
+    }
     words["laplace"] = IN_WORDS["laplace"][reading.laplace]
-    words["none"] = "unclipped" if reading.nonprivate_clip == math.inf else f"L1 norm to C/2, C = {reading.nonprivate_clip:g}"
+    words["none"] = (
+        "unclipped"
+        if reading.nonprivate_clip == math.inf
+        else f"L1 norm to C/2, C = {reading.nonprivate_clip:g}"
+    )
     return {name: words[name] for name in CHOICES}
 
 
@@ -96,15 +112,20 @@ class Variation:
     instead: str
     reading: Reading
     touches: tuple[str, ...] = ("laplace", "prs", "none")
-    """The mechanisms whose cells this choice can change; the others are those of the closest reading."""
+    """The mechanisms whose cells this choice can change; the others are those of the closest
+    reading."""
 
 
-def _vary(key: str, choice: str, touches: tuple[str, ...] = ("laplace", "prs", "none"), **how: Any) -> Variation:
+def _vary(
+    key: str, choice: str, touches: tuple[str, ...] = ("laplace", "prs", "none"), **how: Any
+) -> Variation:
     settings = {**CLOSEST.settings, **how.pop("settings", {})}
     reading = replace(CLOSEST, key=key, settings=settings, **how)
     taken, instead = describe(CLOSEST)[choice], describe(reading)[choice]
     reading = replace(reading, title=f"{CHOICES[choice]}: {instead}")
-    return Variation(choice=CHOICES[choice], taken=taken, instead=instead, reading=reading, touches=touches)
+    return Variation(
+        choice=CHOICES[choice], taken=taken, instead=instead, reading=reading, touches=touches
+    )
 
 
 VARIATIONS = (
@@ -123,7 +144,9 @@ VARIATIONS = (
     _vary("loss-mean", "reduction", settings={"reduction": "mean"}),
 )
 OTHERS = tuple(
-    Variation(choice="other readings", taken="several choices", instead=reading.title, reading=reading)
+    Variation(
+        choice="other readings", taken="several choices", instead=reading.title, reading=reading
+    )
     for reading in (AS_PRINTED, END_REWARD)
 )
 """Readings that differ from the closest in more than one choice."""

@@ -41,15 +41,26 @@ class Settings:
 
     @property
     def size(self) -> Size:
-        """What is run of each cell. Readings are judged by success alone, so that their trials stop there."""
+        """What is run of each cell.
+
+        Readings are judged by success alone, so that their trials stop there.
+        """
         whole = 0 if self.readings else min(self.trials, FIGURE_TRIALS)
         return Size(trials=self.trials, submissions=self.submissions, seed=self.seed, whole=whole)
 
     @property
     def command(self) -> str:
         """What a user types to get the same again."""
-        words = ["pgc reproduce", "--readings" * self.readings, "--quick" * self.quick, f"--trials {self.trials}"]
-        words += [f"--submissions {self.submissions}" * (self.submissions != paper.SUBMISSIONS), f"--seed {self.seed}"]
+        words = [
+            "pgc reproduce",
+            "--readings" * self.readings,
+            "--quick" * self.quick,
+            f"--trials {self.trials}",
+        ]
+        words += [
+            f"--submissions {self.submissions}" * (self.submissions != paper.SUBMISSIONS),
+            f"--seed {self.seed}",
+        ]
         return " ".join(filter(None, words))
 
     @property
@@ -59,7 +70,10 @@ class Settings:
         usual = READING_TRIALS if self.readings else paper.TRIALS
         if self.submissions >= paper.SUBMISSIONS and self.trials >= usual:
             return ran
-        return f"QUICK LOOK, not the paper's {paper.TRIALS} trials of {paper.SUBMISSIONS:,} submissions: {ran}"
+        return (
+            f"QUICK LOOK, not the paper's {paper.TRIALS} trials of {paper.SUBMISSIONS:,} "
+            f"submissions: {ran}"
+        )
 
 
 def reproduce(
@@ -75,11 +89,16 @@ def reproduce(
     engine: str = "local",
     address: str | None = None,
 ) -> Folder:
-    """Run the paper's evaluation (or, with `readings`, its open choices) and return the folder with the report in it."""
+    """Run the paper's evaluation (or, with `readings`, its open choices) and return the folder with
+    the report in it.
+    """
     if resume is not None:
         if (trials, submissions, seed, quick, readings, out) != (None, None, 0, False, False, None):
             raise PgcError("resume takes every setting from the folder itself; give nothing else")
-        folder, settings = Folder(Path(resume)), read_settings(Path(resume), Settings, "pgc reproduce")
+        folder, settings = (
+            Folder(Path(resume)),
+            read_settings(Path(resume), Settings, "pgc reproduce"),
+        )
     else:
         usual_trials = READING_TRIALS if readings else QUICK_TRIALS if quick else paper.TRIALS
         usual_submissions = QUICK_SUBMISSIONS if quick else paper.SUBMISSIONS
@@ -90,7 +109,9 @@ def reproduce(
             readings=readings,
             quick=quick,
         )
-        folder = Folder(Path(out) if out is not None else new_path("readings" if readings else "reproduce"))
+        folder = Folder(
+            Path(out) if out is not None else new_path("readings" if readings else "reproduce")
+        )
     write = _write_readings if settings.readings else _write_main
     return run_study(
         "pgc reproduce",
@@ -117,12 +138,22 @@ def _cells(settings: Settings) -> list[Cell]:
 
 def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome]) -> None:
     columns = [Column(reading, outcomes, settings.submissions) for reading in COLUMNS]
-    rows = [tables.cell(column, mechanism, epsilon) for column in columns for mechanism, epsilon in paper.CELLS]
+    rows = [
+        tables.cell(column, mechanism, epsilon)
+        for column in columns
+        for mechanism, epsilon in paper.CELLS
+    ]
     ahead, note = beyond.rows(outcomes, settings.submissions), settings.note
     figures = {
         "success": pictures.by_epsilon(rows, "success_ratio", "success ratio", note, top=1.0),
         "fst": pictures.by_epsilon(
-            rows, "fst_median", "median first success time", note, top=settings.submissions, log=True, ahead=ahead
+            rows,
+            "fst_median",
+            "median first success time",
+            note,
+            top=settings.submissions,
+            log=True,
+            ahead=ahead,
         ),
         "auc": pictures.by_epsilon(rows, "relative_auc", "relative AUC", note, top=1.5),
     }
@@ -131,7 +162,9 @@ def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outco
         figures[f"figure3-{column.reading.key}"] = pictures.success_curves(column, note)
     summary = {
         **_facts(folder, settings),
-        "verdict": {column.reading.key: meaning.verdict(rows, column.reading.key) for column in columns},
+        "verdict": {
+            column.reading.key: meaning.verdict(rows, column.reading.key) for column in columns
+        },
         "cells": rows,
         "default": ahead,
         "claims": claims.verdicts(columns),
@@ -156,10 +189,14 @@ def _write_readings(folder: Folder, settings: Settings, outcomes: Mapping[str, O
         "readings": table,
         "meaning": {"readings": meaning.choices(table, chosen)},
     }
-    _finish(folder, "readings.html.jinja", summary, {"readings": pictures.choices(table, settings.note)})
+    _finish(
+        folder, "readings.html.jinja", summary, {"readings": pictures.choices(table, settings.note)}
+    )
 
 
-def _finish(folder: Folder, template: str, summary: dict[str, Any], figures: Mapping[str, Files]) -> None:
+def _finish(
+    folder: Folder, template: str, summary: dict[str, Any], figures: Mapping[str, Files]
+) -> None:
     by = {(c["reading"], c["mechanism"], c["epsilon"]): c for c in summary.get("cells", [])}
     known = {
         "by": by,

@@ -1,4 +1,6 @@
-"""Every cell of Tables 1 to 3: the paper's number, ours with its interval, its control, and the verdict."""
+"""Every cell of Tables 1 to 3: the paper's number, ours with its interval, its control, and the
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from pgc.studies.reproduction.readings import SIZES, true_epsilon
 CONSISTENT = 0.05
 """Fisher's p of our successes against the paper's 20, above which the two are called consistent."""
 LEARNS = 0.01
-"""Fisher's one-sided p of our successes against those of the control, below which a cell is said to learn; and of the control's
-against ours, below which the gradient is said to do harm."""
+"""Fisher's one-sided p of our successes against those of the control, below which a cell is said to
+learn; and of the control's against ours, below which the gradient is said to do harm."""
 
 
 def cell(column: Column, mechanism: str, epsilon: float) -> dict[str, Any]:
@@ -27,7 +29,9 @@ def cell(column: Column, mechanism: str, epsilon: float) -> dict[str, Any]:
         "epsilon": epsilon,
         "true_epsilon": true_epsilon(column.reading, mechanism, epsilon),
         "buffer_size": SIZES[mechanism],
-        "success_ratio": success_ratio(ours.fst, control.fst, column.submissions, mechanism, epsilon),
+        "success_ratio": success_ratio(
+            ours.fst, control.fst, column.submissions, mechanism, epsilon
+        ),
         "fst_median": _fst_median(ours.fst, control.fst, column.submissions, mechanism, epsilon),
         "auc": _auc(ours.fst, control.fst, column.submissions),
         "relative_auc": _relative_auc(column, ours.fst, control.fst, mechanism, epsilon),
@@ -44,8 +48,10 @@ def comparable(submissions: int) -> bool:
     return submissions == paper.SUBMISSIONS
 
 
-def success_ratio(fst: np.ndarray, control: np.ndarray, submissions: int, mechanism: str, epsilon: float) -> dict[str, Any]:
-    """Table 2."""
+def success_ratio(
+    fst: np.ndarray, control: np.ndarray, submissions: int, mechanism: str, epsilon: float
+) -> dict[str, Any]:
+    """Returns a cell of Table 2."""
     k, n = statistics.successes(fst, submissions), len(fst)
     c, m = statistics.successes(control, submissions), len(control)
     p_paper = statistics.fisher(k, n, paper.successes(mechanism, epsilon), paper.TRIALS)
@@ -67,8 +73,14 @@ def success_ratio(fst: np.ndarray, control: np.ndarray, submissions: int, mechan
     }
 
 
-def _fst_median(fst: np.ndarray, control: np.ndarray, submissions: int, mechanism: str, epsilon: float) -> dict[str, Any]:
-    """Table 1. Consistent: the paper's median lies where that of 20 new trials of ours would, 19 times out of 20."""
+def _fst_median(
+    fst: np.ndarray, control: np.ndarray, submissions: int, mechanism: str, epsilon: float
+) -> dict[str, Any]:
+    """Table 1.
+
+    Consistent: the paper's median lies where that of 20 new trials of ours would, 19 times out of
+    20.
+    """
     theirs = paper.FST_MEDIAN[mechanism][epsilon]
     low, high = statistics.prediction(statistics.median, paper.TRIALS, fst)
     return {
@@ -93,25 +105,40 @@ def _auc(fst: np.ndarray, control: np.ndarray, submissions: int) -> dict[str, An
     }
 
 
-def _relative_auc(column: Column, fst: np.ndarray, control: np.ndarray, mechanism: str, epsilon: float) -> dict[str, Any]:
-    """Table 3, relative to the same reading at ε = ∞; undefined where that does not succeed. Consistent as in Table 1."""
+def _relative_auc(
+    column: Column, fst: np.ndarray, control: np.ndarray, mechanism: str, epsilon: float
+) -> dict[str, Any]:
+    """Table 3, relative to the same reading at ε = ∞; undefined where that does not succeed.
+
+    Consistent as in Table 1.
+    """
     base, relative = column.fst("none", paper.INFINITY), statistics.relative_auc(column.submissions)
     theirs = paper.RELATIVE_AUC[mechanism][epsilon]
     if mechanism == "none":  # 1 by definition
-        return {"paper": theirs, "ours": float(relative(fst, base)), "interval": None, "consistent": None, "control": None}
+        return {
+            "paper": theirs,
+            "ours": float(relative(fst, base)),
+            "interval": None,
+            "consistent": None,
+            "control": None,
+        }
     low, high = statistics.prediction(relative, paper.TRIALS, fst, base)
     return {
         "paper": theirs,
         "ours": float(relative(fst, base)),
         "interval": statistics.bootstrap(relative, fst, base),
         "prediction": (low, high),
-        "consistent": low <= theirs <= high if comparable(column.submissions) and not np.isnan(low) else None,
+        "consistent": low <= theirs <= high
+        if comparable(column.submissions) and not np.isnan(low)
+        else None,
         "control": float(relative(control, base)),
     }
 
 
 def score(ours: np.ndarray, control: np.ndarray) -> dict[str, Any]:
-    """Greedy score of the policies at the end, mean over every ψ; and whether it beats the control's (Mann-Whitney)."""
+    """Greedy score of the policies at the end, mean over every ψ; and whether it beats the
+    control's (Mann-Whitney).
+    """
     return {
         "ours": float(ours.mean()),
         "interval": statistics.bootstrap(lambda x: x.mean(axis=-1), ours),
