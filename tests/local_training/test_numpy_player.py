@@ -25,7 +25,7 @@ SETTINGS = {
     "policy gradient": {"estimator": "policy-gradient", "local_episodes": 3, "subspace": "full"},
     "critic, scaled, mean, biases": {
         "estimator": "policy-gradient", "local_episodes": 3, "baseline": "critic", "standardize": "scale", "reduction": "mean",
-        "biases": True, "bootstrap": "always",
+        "biases": True, "bootstrap": "always", "discount": 0.9, "value_weight": 0.3, "entropy_weight": 0.05,
     },
     "end reward": {
         "estimator": "policy-gradient", "reward": "end", "baseline": "none", "standardize": "center", "hidden": (8, 5),

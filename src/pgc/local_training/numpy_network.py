@@ -75,32 +75,6 @@ class Network:
         weight = (to_layer.T @ inputs).ravel()
         return np.concatenate([weight, to_layer.sum(axis=0)]) if self.recipe.biases else weight
 
-    def act(
-        self,
-        theta: np.ndarray,
-        observation: np.ndarray,
-        alpha: float,
-        greedy: bool,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
-        """One action, in the world's units: sampled or the likeliest; with probability
-        α anything.
-        """
-        outputs, actions = self.forward(theta, observation[None]).outputs[0], self.recipe.actions
-        if isinstance(actions, int):
-            if rng.random() < alpha:
-                return np.asarray(rng.integers(actions))
-            return np.asarray(
-                np.argmax(outputs) if greedy else rng.choice(actions, p=softmax(outputs[None])[0])
-            )
-        chosen = (
-            outputs if greedy else outputs + self.recipe.std * rng.standard_normal(len(outputs))
-        )
-        if rng.random() < alpha:
-            chosen = rng.uniform(-1, 1, len(outputs))
-        middle, half = _range(actions)
-        return np.asarray(middle + half * chosen)
-
     def stack(self, thetas: list[np.ndarray]) -> Stack:
         """Several θ, for `each`."""
         every = zip(*(self.layers(theta) for theta in thetas), strict=True)
@@ -139,7 +113,7 @@ def cotangents(
         log_pi = np.log(np.maximum(pi, 1e-300))
         chosen = np.eye(recipe.actions)[actions.astype(int)]
         return pi - chosen, pi * (log_pi - (pi * log_pi).sum(axis=1, keepdims=True))
-    middle, half = _range(recipe.actions)
+    middle, half = middle_and_half(recipe.actions)
     return (outputs - (actions - middle) / half) / recipe.std**2, np.zeros_like(outputs)
 
 
@@ -152,11 +126,12 @@ def softmax(outputs: np.ndarray) -> np.ndarray:
 
 def scaled(observations: np.ndarray, recipe: Recipe) -> np.ndarray:
     """To [−1, 1] by their public bounds."""
-    middle, half = _range(recipe.bounds)
+    middle, half = middle_and_half(recipe.bounds)
     made: np.ndarray = (observations - middle) / half
     return made
 
 
-def _range(bounds: tuple[tuple[float, float], ...]) -> tuple[np.ndarray, np.ndarray]:
+def middle_and_half(bounds: tuple[tuple[float, float], ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the middle of each range, and half its length."""
     low, high = np.array(bounds, float).T
     return (high + low) / 2, (high - low) / 2

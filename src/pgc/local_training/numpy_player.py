@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from pgc.local_training import numpy_actions
 from pgc.local_training.numpy_network import Network, Passed, cotangents, scaled
 from pgc.local_training.recipe import Recipe
 from pgc.wire import Offer
@@ -86,12 +87,12 @@ class NumpyPlayer:
     def _episode(
         self, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator
     ) -> History:
-        network, environment = Network(self.recipe), self.environment
+        environment = self.environment
         first, _ = environment.reset()
         seen, actions, rewards = [np.asarray(first, float).ravel()], [], []
         terminated = ended = False
         while not ended:
-            actions.append(network.act(theta, seen[-1], alpha, greedy, rng))
+            actions.append(self._act(theta, seen[-1], alpha, greedy, rng))
             after, reward, terminated, truncated, _ = environment.step(_plain(actions[-1]))
             seen.append(np.asarray(after, float).ravel())
             rewards.append(float(reward))
@@ -107,11 +108,23 @@ class NumpyPlayer:
         for _ in range(steps):
             if ended:
                 seen, _ = self.environment.reset()
-            action = Network(self.recipe).act(
-                theta, np.asarray(seen, float).ravel(), alpha, greedy, rng
-            )
+            action = self._act(theta, np.asarray(seen, float).ravel(), alpha, greedy, rng)
             seen, _, terminated, truncated, _ = self.environment.step(_plain(action))
             ended = terminated or truncated
+
+    def _act(
+        self,
+        theta: np.ndarray,
+        observation: np.ndarray,
+        alpha: float,
+        greedy: bool,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Draws one action, as one lane of `numpy_actions.draw`."""
+        outputs = Network(self.recipe).forward(theta, observation[None]).outputs
+        u = rng.random((1, numpy_actions.uniforms(self.recipe)))
+        chosen = numpy_actions.draw(self.recipe, outputs, u, np.array([alpha]), np.array([greedy]))
+        return np.asarray(chosen[0])
 
 
 def tried(rng: np.random.Generator, dim: int, episodes: int) -> np.ndarray:

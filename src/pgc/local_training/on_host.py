@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pgc.errors import PgcError, in_one_line
+from pgc.local_training import numpy_actions
 from pgc.local_training.definition import LocalTraining
-from pgc.local_training.numpy_network import softmax
 from pgc.local_training.numpy_player import History, coordinates, lift, tried
 from pgc.local_training.policies.on_host import HostPolicy
 from pgc.local_training.recipe import Recipe
@@ -218,38 +218,22 @@ class HostAgents:
         )
 
     def _act(self, lanes: Sequence[Lane], outputs: np.ndarray) -> Any:
-        """An action for each lane, in the world's units."""
-        actions = self.world.actions
-        if hasattr(actions, "count"):
-            chosen = outputs.argmax(axis=1)
-            drawn = [row for row, lane in enumerate(lanes) if lane.order.rng is not None]
-            if drawn:
-                u = np.array([self._draw(lanes[row], 3) for row in drawn])
-                greedy = np.array([lanes[row].order.greedy for row in drawn])
-                upto = softmax(outputs[drawn]).cumsum(axis=1)
-                sampled = np.minimum((u[:, :1] >= upto).sum(axis=1), actions.count - 1)
-                by_policy = np.where(greedy, chosen[drawn], sampled)
-                alpha = np.array([lanes[row].order.alpha for row in drawn])
-                chosen[drawn] = np.where(
-                    u[:, 1] < alpha, (u[:, 2] * actions.count).astype(int), by_policy
-                )
-            return chosen
-        means = outputs.copy()
-        for row, lane in enumerate(lanes):
-            if lane.order.rng is not None:
-                u = self._draw(lane, 1 + 3 * outputs.shape[1])
-                normal, anywhere = _normal(u[1:].reshape(3, -1)), 2 * u[-outputs.shape[1] :] - 1
-                chosen = means[row] if lane.order.greedy else means[row] + self.recipe.std * normal
-                means[row] = anywhere if u[0] < lane.order.alpha else chosen
-        low, high = np.asarray(actions.low), np.asarray(actions.high)
-        return (low + high) / 2 + (high - low) / 2 * means
+        """Returns an action for each lane, in the world's units."""
+        chosen = numpy_actions.greedy(self.recipe, outputs)
+        drawn = [row for row, lane in enumerate(lanes) if lane.order.rng is not None]
+        if drawn:
+            u = np.array([self._draw(lanes[row]) for row in drawn])
+            alpha = np.array([lanes[row].order.alpha for row in drawn])
+            greedily = np.array([lanes[row].order.greedy for row in drawn])
+            chosen[drawn] = numpy_actions.draw(self.recipe, outputs[drawn], u, alpha, greedily)
+        return chosen
 
-    def _draw(self, lane: Lane, numbers: int) -> np.ndarray:
+    def _draw(self, lane: Lane) -> np.ndarray:
         """Uniform numbers for one step: the same ones whichever lanes are beside it."""
         assert lane.order.rng is not None
         at = len(lane.actions) % DRAWS
         if at == 0:
-            lane.draws = lane.order.rng.random((DRAWS, numbers))
+            lane.draws = lane.order.rng.random((DRAWS, numpy_actions.uniforms(self.recipe)))
         assert lane.draws is not None
         row: np.ndarray = lane.draws[at]
         return row
@@ -310,9 +294,3 @@ class HostAgents:
 
     def _rng(self, ask: Asked, stream: Stream, position: int = 0) -> np.random.Generator:
         return host_rng(self.seed, ask.trial, ask.n, stream, position)
-
-
-def _normal(u: np.ndarray) -> np.ndarray:
-    """Standard normal numbers from uniform ones (Box and Muller 1958)."""
-    made: np.ndarray = np.sqrt(-2 * np.log1p(-u[0])) * np.cos(2 * np.pi * u[1])
-    return made
