@@ -9,7 +9,8 @@ from pgc.config import TrainConfig, configure
 from pgc.config.problem import build
 from pgc.deliver.initial import initial_theta
 from pgc.engines import compiled, reference
-from pgc.engines.simulation import CPU_LANES, Simulation, engine_of, program_of
+from pgc.engines.backend import program_of
+from pgc.engines.simulation import CPU_LANES, Simulation, engine_of
 from pgc.local_training.definition import draw_psi, play_episode
 from pgc.local_training.estimators.loss import gradient
 from pgc.numerics.randomness import address

@@ -50,7 +50,7 @@ def record_runs() -> None:
     run = pgc.train(out=FILES / "run", **{**COMMON, "submissions": 20, "trials": 1})
     (run.path / "curve.png").unlink()
     training.stop_signals = _at_once  # type: ignore[assignment]
-    training.simulation_of = _that_looks_often(training.simulation_of)  # type: ignore[assignment]
+    training.trials_of = _that_looks_often(training.trials_of)  # type: ignore[assignment]
     try:
         pgc.train(out=FILES / "stopped", **STOPPED)
     except Interrupted:

@@ -8,7 +8,8 @@ import pytest
 
 from pgc.cli.main import main
 from pgc.runs import sweep
-from pgc.studies.reproduction import paper, reproduce
+from pgc.studies import study
+from pgc.studies.reproduction import paper
 from pgc.studies.reproduction.claims import CLAIMS
 from pgc.studies.reproduction.plan import TITLES
 from tests.cli.test_cli import refused
@@ -35,7 +36,7 @@ def one_cell_for_all():
 
     with pytest.MonkeyPatch.context() as patch:
         if not SOAK:
-            patch.setattr(reproduce.sweep, "run", one)
+            patch.setattr(sweep, "run", one)
         yield
 
 
@@ -49,7 +50,7 @@ def stopped(tmp_path_factory):
 
     path = tmp_path_factory.mktemp("runs") / "reproduce"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reproduce, "stop_signals", at_once)
+        patch.setattr(study, "stop_signals", at_once)
         assert main([*SMALL, "--out", str(path)]) == 130
     return path
 

@@ -6,14 +6,21 @@ It changes no result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
 
 from pgc.config.problem import Problem
-from pgc.engines import simulation
+from pgc.engines import host, simulation
+from pgc.engines.compiled import engine_of
 from pgc.engines.crew import Crew, local_crew
+from pgc.engines.evaluation import greedy_scores
 from pgc.engines.host import HostSimulation
-from pgc.engines.simulation import Happened, Simulation
+from pgc.engines.simulation import Simulation
+from pgc.engines.trials import Happened, Trials
 from pgc.errors import PgcError
 from pgc.local_training.worlds.creator import close
 from pgc.local_training.worlds.host import HostWorld
@@ -48,11 +55,7 @@ class Backend:
         if isinstance(world, HostWorld):
             for psi in problem.training.population.grid()[:MOST_TRIED]:
                 close(world.make(psi))
-        if (
-            self.engine == "local"
-            and self.processes is not None
-            and not isinstance(problem.training.world, HostWorld)
-        ):
+        if self.engine == "local" and self.processes is not None and not plays_on_host(problem):
             raise PgcError(
                 "a compiled world plays in this process, on every core; --processes is for worlds "
                 "that play on the host"
@@ -68,29 +71,62 @@ class Backend:
 
             with RayCrew(self.address, self.processes) as cluster:
                 yield cluster
-        elif any(isinstance(problem.training.world, HostWorld) for problem in problems):
+        elif any(plays_on_host(problem) for problem in problems):
             with local_crew(self.processes) as crew:
                 yield crew
         else:
             yield None
 
 
-def simulation_of(*problems: Problem) -> Simulation | HostSimulation:
-    """Trials of some problems that share a program; of one, in a world that plays on the host."""
-    if not isinstance(problems[0].training.world, HostWorld):
+def plays_on_host(problem: Problem) -> bool:
+    """Whether a problem's world plays on the host: the one place that asks for its kind."""
+    return isinstance(problem.training.world, HostWorld)
+
+
+def program_of(problem: Problem) -> Any:
+    """Returns what is compiled for a problem: problems with equal ones can share their trials.
+
+    Nothing is compiled for a world on the host, which shares with nobody.
+    """
+    return problem.config if plays_on_host(problem) else jax.tree.structure(engine_of(problem))
+
+
+def trials_of(*problems: Problem) -> Trials:
+    """Returns the trials of some problems that share a program; of one, in a world on the host."""
+    if not plays_on_host(problems[0]):
         return Simulation(*problems)
     (problem,) = problems
     return HostSimulation(problem)
 
 
-def advance(
-    simulations: Sequence[Simulation | HostSimulation], crew: Crew | None
-) -> Iterator[tuple[int, Happened]]:
-    """Play on for a while in every simulation; tell which of them delivered what."""
-    compiled = [(i, s) for i, s in enumerate(simulations) if isinstance(s, Simulation)]
-    for which, happened in simulation.advance([s for _, s in compiled], crew):
+def advance(some: Sequence[Trials], crew: Crew | None) -> Iterator[tuple[int, Happened]]:
+    """Play on for a while in all of them; tell which of them delivered what.
+
+    Blocks of all compiled ones are played together, so that every core is busy.
+    """
+    compiled = [(i, trials) for i, trials in enumerate(some) if isinstance(trials, Simulation)]
+    for which, happened in simulation.advance([trials for _, trials in compiled], crew):
         yield compiled[which][0], happened
-    for i, s in enumerate(simulations):
-        if isinstance(s, HostSimulation):
-            for happened in s.advance(crew):
+    for i, trials in enumerate(some):
+        if not isinstance(trials, Simulation):
+            for happened in trials.advance(crew):
                 yield i, happened
+
+
+def scores_of(
+    problem: Problem,
+    thetas: np.ndarray,
+    psis: list[Any],
+    *,
+    episodes: int,
+    seed: int,
+    crew: Crew | None = None,
+) -> np.ndarray:
+    """Mean scores (policies, ψs) of greedy play, `episodes` each.
+
+    All policies start from the same states.
+    """
+    if not plays_on_host(problem):
+        return greedy_scores(problem.training, thetas, psis, episodes=episodes, seed=seed)
+    with nullcontext(crew) if crew is not None else local_crew(None) as players:
+        return host.greedy_scores(problem, players, thetas, psis, episodes=episodes, seed=seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -10,40 +9,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.config.problem import Problem
-from pgc.engines import host
-from pgc.engines.crew import Crew, local_crew
 from pgc.local_training.definition import LocalTraining
 from pgc.local_training.policies.actor_critic import Policy
 from pgc.local_training.worlds.base import CompiledWorld
-from pgc.local_training.worlds.host import HostWorld
 
 POLICIES_AT_ONCE = 32
-
-
-def scores_of(
-    problem: Problem,
-    thetas: np.ndarray,
-    psis: list[Any],
-    *,
-    episodes: int,
-    seed: int,
-    crew: Crew | None = None,
-) -> np.ndarray:
-    """Mean scores (policies, ψs) of greedy play, `episodes` each.
-
-    All policies start from the same states.
-    """
-    if not isinstance(problem.training.world, HostWorld):
-        return greedy_scores(problem.training, thetas, psis, episodes=episodes, seed=seed)
-    with nullcontext(crew) if crew is not None else local_crew(None) as players:
-        return host.greedy_scores(problem, players, thetas, psis, episodes=episodes, seed=seed)
 
 
 def greedy_scores(
     training: LocalTraining, thetas: np.ndarray, psis: list[Any], *, episodes: int, seed: int
 ) -> np.ndarray:
-    """The same, in a compiled world."""
+    """Returns mean scores (policies, ψs) of greedy play in a compiled world, `episodes` each.
+
+    All policies start from the same states.
+    """
     world, policy = training.played
     stacked = jax.tree.map(
         lambda *values: np.repeat(np.asarray(values, np.float32), episodes), *psis

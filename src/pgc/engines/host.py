@@ -25,7 +25,7 @@ from pgc.config.problem import Problem
 from pgc.deliver.initial import initial_theta
 from pgc.engines.crew import Crew
 from pgc.engines.jobs import Job, Sent
-from pgc.engines.simulation import Happened
+from pgc.engines.trials import Happened
 from pgc.errors import PgcError
 from pgc.local_training.on_host import Asked
 from pgc.numerics.projection import lift

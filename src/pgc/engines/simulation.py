@@ -28,8 +28,8 @@ from pgc.engines.compiled import Engine, Record, State, engine_of, in_lanes, tri
 from pgc.engines.crew import Crew
 from pgc.engines.jobs import Job
 from pgc.engines.program import delivered, leaves
+from pgc.engines.trials import Happened
 from pgc.errors import PgcError
-from pgc.local_training.worlds.host import HostWorld
 
 CPU_LANES = 32
 GPU_LANES_MULTIPLE = 128
@@ -39,18 +39,6 @@ MOST_TURNS = 1024
 few megabytes."""
 TURNS_AWAY = 4
 """Times as many where a crew plays: what travels is the same, however long they play."""
-
-
-class Happened(NamedTuple):
-    """Delivered reports, one entry each, ordered by trial and then by arrival."""
-
-    trial: np.ndarray
-    n: np.ndarray
-    score: np.ndarray
-    steps: np.ndarray
-    staleness: np.ndarray
-    tick: np.ndarray
-    bit: np.ndarray
 
 
 class Block(NamedTuple):
@@ -65,16 +53,6 @@ class Block(NamedTuple):
 def count(records: Record) -> tuple[jax.Array, jax.Array]:
     """Environment steps and submissions in some records."""
     return jnp.sum(jnp.where(records.delivered, records.ticks, 0)), jnp.sum(records.delivered)
-
-
-def program_of(problem: Problem) -> Any:
-    """What is compiled for a problem: problems with equal ones can share a simulation.
-
-    Nothing is for a world on the host.
-    """
-    if isinstance(problem.training.world, HostWorld):
-        return problem.config
-    return jax.tree.structure(engine_of(problem))
 
 
 class Simulation:

@@ -11,9 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from pgc.config.problem import Problem, build
-from pgc.engines.evaluation import scores_of
+from pgc.engines.backend import plays_on_host, scores_of
 from pgc.errors import PgcError
-from pgc.local_training.worlds.host import HostWorld
 from pgc.local_training.worlds.population import Population, Variation
 from pgc.runs import figures, metrics
 from pgc.runs.film import host_film
@@ -181,7 +180,7 @@ def _ends(variation: Variation) -> list[tuple[float, tuple[float, ...]]]:
 
 def _film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -> bytes:
     """One greedy episode of the first trial's policy, every second step."""
-    if isinstance(problem.training.world, HostWorld):
+    if plays_on_host(problem):
         return figures.film(host_film(problem, theta, psi, seed), every=2)
     world, policy = problem.training.played
     params = policy.unflatten(jnp.asarray(theta))

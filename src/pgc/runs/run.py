@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pgc.config import TrainConfig, from_yaml, to_yaml
-from pgc.engines.simulation import Happened
+from pgc.engines.trials import Happened
 from pgc.errors import PgcError
 from pgc.runs.folder import Folder
 

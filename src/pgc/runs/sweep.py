@@ -21,10 +21,9 @@ from pgc import __version__
 from pgc.config import TrainConfig
 from pgc.config.problem import Problem, build
 from pgc.engines import simulation
-from pgc.engines.backend import Backend, advance, simulation_of
+from pgc.engines.backend import Backend, advance, plays_on_host, program_of, scores_of, trials_of
 from pgc.engines.crew import Crew
-from pgc.engines.evaluation import scores_of
-from pgc.engines.simulation import Happened, Simulation, program_of
+from pgc.engines.trials import Happened
 from pgc.errors import PgcError
 from pgc.runs import metrics
 from pgc.runs.folder import Folder
@@ -72,13 +71,13 @@ class Batch:
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells, self.problems = list(cells), [cell.problem for cell in cells]
-        self.simulation = simulation_of(*self.problems)
+        self.simulation = trials_of(*self.problems)
         trials = [cell.config.trials for cell in cells]
         self.first = np.cumsum([0, *trials])
         self.most = np.repeat([cell.config.submissions for cell in cells], trials)
         self.stops = np.concatenate([np.arange(c.config.trials) >= _whole(c) for c in cells])
         # On the host a round is a matter of time, and where a trial would stop one of chance.
-        assert isinstance(self.simulation, Simulation) or not self.stops.any()
+        assert not (plays_on_host(self.problems[0]) and self.stops.any())
         self.simulation.watched = bool(self.stops.any())
         self.tracker = metrics.SuccessTracker(
             sum(trials), self.problems[0].training.world.score_threshold

@@ -11,10 +11,9 @@ import numpy as np
 
 from pgc.config import TrainConfig, configure
 from pgc.config.problem import Problem, build
-from pgc.engines.backend import Backend, simulation_of
+from pgc.engines.backend import Backend, scores_of, trials_of
 from pgc.engines.crew import Crew
-from pgc.engines.evaluation import scores_of
-from pgc.engines.simulation import Happened
+from pgc.engines.trials import Happened
 from pgc.errors import Interrupted, PgcError
 from pgc.privacy.statement import privacy_statement
 from pgc.runs import figures, metrics
@@ -99,7 +98,7 @@ class Session:
             stop_asked,
         )
         config = problem.config
-        self.simulation = simulation_of(problem)
+        self.simulation = trials_of(problem)
         self.tracker = metrics.SuccessTracker(config.trials, problem.training.world.score_threshold)
         self.received = np.zeros(config.trials, np.int64)
         self.ones = 0
