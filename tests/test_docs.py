@@ -69,7 +69,9 @@ def test_links_in_the_documentation_lead_somewhere():
 def test_every_file_in_the_documentation_exists():
     """`folder/file.py` on any page is a file of the repository, or of the package."""
     root = DOCS.parent
-    files = {str(path.relative_to(root)) for path in root.glob("*/**/*.py") if ".venv" not in path.parts}
+    files = {
+        str(path.relative_to(root)) for path in root.glob("*/**/*.py") if ".venv" not in path.parts
+    }
     for page in [*DOCS.glob("*.md"), root / "README.md", root / "CONTRIBUTING.md"]:
         for named in re.findall(r"`([\w/]+/\w+\.py)`", page.read_text()):
             assert any(f"/{file}".endswith(f"/{named}") for file in files), f"{page.name}: {named}"

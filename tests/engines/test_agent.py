@@ -36,7 +36,11 @@ def test_after_its_t_submissions_an_agent_refuses(submissions):
 
 def test_an_agent_keeps_its_psi_over_all_its_submissions():
     population = paper_problem().training.population
-    where = [address(SEED, worker, i, 3, submissions=4) for worker in range(3) for i in range(12)]
+    where = [
+        address(SEED, worker, i, 3, submissions_per_agent=4)
+        for worker in range(3)
+        for i in range(12)
+    ]
     agents = [int(a.agent) for a in where]
     assert len(set(agents)) == 9 and all(agents.count(a) == 4 for a in agents)
     assert len({int(a.submission) for a in where}) == 36
@@ -50,7 +54,7 @@ def test_an_agent_keeps_its_psi_over_all_its_submissions():
 def test_without_noise_the_report_is_the_clipped_gradient_of_the_episode():
     problem = paper_problem(epsilon=np.inf, clip=0.5)
     training, theta = problem.training, PAPER_NET.init(jax.random.key(3))
-    at = address(SEED, 0, 0, 1, submissions=1)
+    at = address(SEED, 0, 0, 1, submissions_per_agent=1)
     sent = Agent(training, problem.randomiser, at).answer(
         Delivery(theta, None), jnp.float32(0.25), at
     )
@@ -70,7 +74,7 @@ def test_the_control_reports_noise_alone():
     at_zero = []
     for seed in (jnp.zeros(112), PAPER_NET.init(jax.random.key(1))):
         problem = paper_problem(control=True)
-        at = address(SEED, 0, 0, 1, submissions=1)
+        at = address(SEED, 0, 0, 1, submissions_per_agent=1)
         agent = Agent(problem.training, problem.randomiser, at)
         at_zero.append(np.asarray(agent.answer(Delivery(seed, None), jnp.float32(0.5), at).report))
     assert np.array_equal(*at_zero) and at_zero[0].any()

@@ -79,7 +79,7 @@ def scale(
 
 
 def _compiled(seconds: float, seed: int, **settings: Any) -> dict[str, Any]:
-    """The embedded engine with the default's rules: what one more trial, or one more agent at work,
+    """The compiled engine with the default's rules: what one more trial, or one more agent at work,
     costs.
     """
     gc.collect()

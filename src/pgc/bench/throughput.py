@@ -1,4 +1,4 @@
-"""`pgc bench`: live environment steps/s and submissions/s of the embedded engine with a mechanism
+"""`pgc bench`: live environment steps/s and submissions/s of the compiled engine with a mechanism
 on, beside plain loops.
 
 All are measured in one run, one after another, because machines differ and are shared: only the

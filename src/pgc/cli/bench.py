@@ -11,7 +11,7 @@ from pgc.runs.progress import Watch
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure, in one run, the embedded engine against plain PyTorch and NumPy loops of the same
+    """Measure, in one run, the compiled engine against plain PyTorch and NumPy loops of the same
     algorithm.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgc.cli.fields import Address, Engine, Json, Out, ResumeStudy
-from pgc.cli.study import run_study
+from pgc.cli.study import study_command
 
 
 @dataclass(frozen=True)
@@ -40,4 +40,4 @@ def frontier(given: list[str]) -> int:
     """Run `pgc frontier` with the given flags."""
     from pgc.studies.frontier.frontier import frontier as run  # a missing extra is its own
 
-    return run_study(Frontier, "frontier", given, run)
+    return study_command(Frontier, "frontier", given, run)

@@ -68,5 +68,6 @@ def _run(verb: str, given: list[str]) -> int:
         raise PgcError(
             f"unknown command '{verb}'; choose one of: {', '.join(COMMANDS)} (pgc --help)"
         )
+    # `pgc train` is pgc.cli.train:train, and so on.
     code: int = getattr(require(f"pgc.cli.{verb}", "train"), verb)(given)
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgc.cli.fields import Address, Engine, Json, Out, ResumeStudy
-from pgc.cli.study import run_study
+from pgc.cli.study import study_command
 
 
 @dataclass(frozen=True)
@@ -44,4 +44,4 @@ def reproduce(given: list[str]) -> int:
     """Run `pgc reproduce` with the given flags."""
     from pgc.studies.reproduction.reproduce import reproduce as run  # a missing extra is its own
 
-    return run_study(Reproduce, "reproduce", given, run)
+    return study_command(Reproduce, "reproduce", given, run)

@@ -13,7 +13,7 @@ from pgc.runs.folder import Folder
 from pgc.runs.progress import Watch
 
 
-def run_study(kind: type[Any], verb: str, given: list[str], run: Callable[..., Folder]) -> int:
+def study_command(kind: type[Any], verb: str, given: list[str], run: Callable[..., Folder]) -> int:
     """Run a command that leaves a report, and print what it means."""
     args = parse(kind, verb, given)
     resume_alone(given, args.resume, "--resume", "--json", *WHO_PLAYS)

@@ -1,6 +1,4 @@
-"""From a config to the parts of a run: the agents' local training, the aggregator, and the ε that
-truly holds.
-"""
+"""From a config to the four steps of a run, and the ε that truly holds."""
 
 from __future__ import annotations
 
@@ -229,7 +227,7 @@ def build(config: TrainConfig) -> Problem:
     randomiser = Randomiser(
         mechanism=mechanism,
         score_bit=ScoreBit(epsilon=score_epsilon) if score_epsilon else None,
-        submissions=config.submissions_per_agent,
+        submissions_per_agent=config.submissions_per_agent,
         control=config.control,
     )
     bounds = world.observation_bounds

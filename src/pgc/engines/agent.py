@@ -1,6 +1,7 @@
 """One private agent of a simulation: steps 2 and 3.
 
-A delivery in, a submission out; nothing else leaves.
+A delivery in, a submission out. Of a submission, the report and the noisy boolean leave the agent;
+score and steps are the experimenter's view.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Agent:
     @property
     def spent(self) -> bool:
         """Whether the whole budget is used."""
-        return self._submitted >= self._randomiser.submissions
+        return self._submitted >= self._randomiser.submissions_per_agent
 
     def answer(self, delivery: Delivery, alpha: jax.Array, at: Address) -> Submission:
         """Play the delivered θ, compute one gradient, randomise it.
@@ -36,7 +37,8 @@ class Agent:
         """
         if self.spent:
             raise BudgetSpent(
-                f"this agent has made its {self._randomiser.submissions} submission(s) and spent "
+                f"this agent has made its {self._randomiser.submissions_per_agent} submission(s) "
+                "and spent "
                 "its budget; ask another"
             )
         self._submitted += 1

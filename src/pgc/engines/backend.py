@@ -1,6 +1,7 @@
-"""Who plays a problem: this process, processes of this machine, or a Ray cluster.
+"""Who plays a problem, and how.
 
-It changes no result.
+`Backend` says who: this process, processes of this machine, or a Ray cluster; that changes no
+result. How follows from the world: compiled trials in virtual time, or trials on the host in turn.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Backend:
 
 
 def plays_on_host(problem: Problem) -> bool:
-    """Whether a problem's world plays on the host: the one place that asks for its kind."""
+    """Whether a problem's world plays on the host: engines and runs ask here, and nowhere else."""
     return isinstance(problem.training.world, HostWorld)
 
 

@@ -1,4 +1,4 @@
-"""The embedded engine: `reference.py` for many trials at once, compiled. Bit for bit repeatable.
+"""The compiled engine: `reference.py` for many trials at once, compiled. Bit for bit repeatable.
 
 Each lane is one trial. An episode is played when θ is copied and delivered at its finish tick, so a
 trial needs only one player: while it plays, the trial's other W − 1 workers hold finished reports
@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.config.problem import Problem
+from pgc.deliver.delivery import deliver
 from pgc.deliver.initial import initial_theta
 from pgc.deliver.schedule import Schedule
 from pgc.local_training import compiled as agents
@@ -32,8 +33,8 @@ from pgc.wire.values import Delivery
 FEW_WORKERS = 16
 """Rows of so few are compared one by one, which is faster than looking one up; of more, compiling
 that would take for ever."""
-LANES_PER_UPDATE = 32
-"""Dear updates are made for one of this many lanes at a time."""
+UPDATE_SHARE = 32
+"""Dear updates are made for 1/32 of the lanes at a time."""
 
 
 class Pending(NamedTuple):
@@ -165,15 +166,17 @@ class Engine:
         return state, records
 
     def _turn(self, state: State) -> tuple[State, Record]:
-        # Step 2: every lane plays on with the θ that was delivered to its agent.
-        delivery = self.aggregator.delivery(state.aggregator)
+        """One turn of every lane. It begins where the last one handed θ out: 2, 3, 4, then 1."""
+        # Step 2: every lane plays on. A trial's θ changes only when its one lane completes, so the
+        # aggregator still holds the θ that this lane's agent was handed.
+        delivery = deliver(state.aggregator)
         play = agents.play(self.training, delivery, state.play, self.ticks_per_turn, state.running)
         play, complete = agents.end_episodes(self.training, delivery.theta, play)
         complete = complete & state.running
 
-        # Step 3: a lane that completed its submission leaves the report with its worker. (A branch,
-        # because XLA would
-        # otherwise compute the report anew for each of the W slots it may go to.)
+        # The end of step 2, and step 3: a lane that completed its submission leaves the report with
+        # its worker. (A branch, because XLA would otherwise compute the report anew for each of the
+        # W slots it may go to.)
         report, bit = jax.lax.cond(
             jnp.any(complete), self._reports, self._no_reports, delivery, play
         )
@@ -191,7 +194,7 @@ class Engine:
             *(jnp.where(mine, new, old) for new, old in zip(made, state.pending, strict=True))
         )
 
-        # Step 4: the earliest report of the trial is delivered, ties by worker index.
+        # Step 4: the earliest report of the trial arrives, ties by worker index.
         earliest = jnp.argmin(pending.ends, axis=0)
         first = jnp.arange(self.workers)[:, None] == earliest
         due = _take(pending, first)
@@ -225,7 +228,9 @@ class Engine:
         )
 
     def _reports(self, delivery: Delivery, play: agents.Play) -> tuple[jax.Array, jax.Array]:
-        """Step 3: the decoded report (d, lanes) and the noisy boolean of every lane."""
+        """Steps 2 (its end) and 3: the decoded report (d, lanes) and the noisy boolean of every
+        lane.
+        """
         coordinates = agents.coordinates(self.training, delivery, play)
         public, secret = words_for_report(self.randomiser, play.at)
         reports = jax.vmap(randomise, -1, -1)(
@@ -248,7 +253,7 @@ class Engine:
         if not self.aggregator.updates_are_dear:
             return select(full, jax.vmap(Aggregator.update, -1, -1)(self.aggregator, state), state)
         lanes = full.shape[0]
-        at_once = -(-lanes // LANES_PER_UPDATE)
+        at_once = -(-lanes // UPDATE_SHARE)
         order = jnp.argsort(~full, stable=True)
 
         def some(i: jax.Array, state: AggregatorState) -> AggregatorState:
@@ -286,7 +291,7 @@ class Engine:
     def _begin(
         self, seed: jax.Array, worker: jax.Array, index: jax.Array, received: jax.Array
     ) -> agents.Play:
-        at = address(seed, worker, index, self.workers, self.randomiser.submissions)
+        at = address(seed, worker, index, self.workers, self.randomiser.submissions_per_agent)
         return agents.begin(self.training, at, self.schedule.alpha(received))
 
 

@@ -70,7 +70,7 @@ class Trial:
 class HostSimulation:
     """Trials in progress, of one problem, played by a crew.
 
-    It looks like a `Simulation` from outside.
+    They implement `Trials`.
     """
 
     lanes = 1

@@ -1,5 +1,7 @@
-"""The simple exact loop: the paper's Algorithm 1, one trial, in plain Python. It is the oracle for
-the fast engine.
+"""The simple exact loop: the paper's Algorithm 1, one trial, in plain Python.
+
+No command runs it: it is the oracle of the tests, and the place to read the algorithm. What runs is
+`compiled.py`, or `host.py` for worlds on the host.
 
 Asynchrony is virtual time: one environment step is one tick. A worker copies θ when it starts,
 plays, and submits when it ends; of the workers that have ended, the earliest submits first, ties by
@@ -16,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pgc.config.problem import Problem
+from pgc.deliver.delivery import deliver
 from pgc.deliver.initial import initial_theta
 from pgc.engines.agent import Agent
 from pgc.numerics.randomness import address
@@ -58,25 +61,25 @@ def run(problem: Problem, *, seed: jax.Array) -> Trace:
     workers = problem.config.workers
     accept = jax.jit(aggregator.accept)
     state = aggregator.start(initial_theta(seed, training.policy, problem.config.initial))
-    crew = [Worker(index) for index in range(workers)]
+    everyone = [Worker(index) for index in range(workers)]
     trace = Trace()
 
     def start(worker: Worker, now: int) -> None:
-        at = address(seed, worker.index, worker.begun, workers, randomiser.submissions)
+        at = address(seed, worker.index, worker.begun, workers, randomiser.submissions_per_agent)
         worker.begun += 1
         if worker.agent is None or worker.agent.spent:
             worker.agent = Agent(training, randomiser, at)
         worker.version = state.version
         # 1 deliver
-        delivery, alpha = aggregator.delivery(state), jnp.asarray(schedule.alpha(state.received))
+        delivery, alpha = deliver(state), jnp.asarray(schedule.alpha(state.received))
         # 2 local training, 3 randomise
         worker.submission = worker.agent.answer(delivery, alpha, at)
         worker.ends = now + int(worker.submission.ticks)
 
-    for worker in crew:
+    for worker in everyone:
         start(worker, 0)
     while int(state.received) < problem.config.submissions:
-        worker = min(crew, key=lambda w: (w.ends, w.index))
+        worker = min(everyone, key=lambda w: (w.ends, w.index))
         sent = worker.submission
         assert sent is not None
         trace.scores.append(float(sent.score))

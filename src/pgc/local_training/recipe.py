@@ -1,6 +1,7 @@
 """What every device does with the θ it is handed.
 
-Public, and shipped with the application: an aggregator cannot change it.
+Public: shipped with the application, or read from the service's card. Whoever publishes it decides
+how useful reports are, never what they cost.
 """
 
 from __future__ import annotations

@@ -47,17 +47,19 @@ class Address(NamedTuple):
     submission: jax.Array | int
 
 
-def agent_number(worker: Any, index: Any, workers: int, submissions: int) -> Any:
+def agent_number(worker: Any, index: Any, workers: int, submissions_per_agent: int) -> Any:
     """Returns which agent a worker plays as its `index`-th: an agent makes `submissions` (T), then
     the worker plays another.
     """
-    return index // submissions * workers + worker
+    return index // submissions_per_agent * workers + worker
 
 
-def address(seed: jax.Array, worker: Any, index: Any, workers: int, submissions: int) -> Address:
+def address(
+    seed: jax.Array, worker: Any, index: Any, workers: int, submissions_per_agent: int
+) -> Address:
     """Returns the address of the submission that a worker begins as its `index`-th."""
     return Address(
-        seed, agent_number(worker, index, workers, submissions), index * workers + worker
+        seed, agent_number(worker, index, workers, submissions_per_agent), index * workers + worker
     )
 
 

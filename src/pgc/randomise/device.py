@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pgc.errors import BudgetSpent, PgcError
+from pgc.errors import BudgetSpent, PgcError, in_one_line
 from pgc.randomise.budget import epsilon_of, nano_of
 from pgc.randomise.ledger import Balance, Ledger, LedgerError, OtherOffer, words
 from pgc.randomise.mechanisms.clip import HUGE, clip_elements
@@ -175,8 +175,7 @@ class Device:
             self._refuse(understood, scored)
             vector, success = _protected(numbers, understood)
             begun = time.perf_counter()
-            with np.errstate(all="ignore"):  # whatever the application set: no gradient may raise
-                report = draw_report(understood, vector, success)
+            report = _drawn(understood, vector, success)
             if seconds := understood.query.mechanism.release_seconds:
                 _wait(begun, seconds)
             return self._ledger.pay(understood.offer_id, digest, understood.query.cost, report)
@@ -210,6 +209,11 @@ class Device:
             )
         if query.score_nano_epsilon and not scored:
             raise _Refused("the offer asks for the noisy boolean, and no score was given")
+        if query.kind >= FIRST_OUTSIDE:
+            try:
+                draw_report(offer, np.zeros(query.dim), False)  # and forget it
+            except Exception as error:
+                raise _Refused(f"{query.name} cannot randomise: {in_one_line(error)}") from None
 
     def _in_slot(self, answer: Callable[[], bytes | Refusal]) -> bytes | Refusal:
         begun = time.perf_counter()
@@ -238,6 +242,22 @@ def _protected(numbers: Callable[[Offer], Any], offer: Offer) -> tuple[np.ndarra
             offer.offer_id,
         )
         return np.full(offer.query.dim, np.nan), False
+
+
+def _drawn(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:
+    """The bytes of one report, whatever the gradient is.
+
+    The mechanisms of pgc never raise. One from outside that does, for some gradients, would tell of
+    them by its silence: zeros stand in, with which it was tried before anything was played.
+    """
+    with np.errstate(all="ignore"):  # whatever the application set: no gradient may raise
+        try:
+            return draw_report(offer, vector, success)
+        except Exception:
+            log.exception(
+                "%s cannot randomise a gradient; a report of zeros answers", offer.query.name
+            )
+            return draw_report(offer, np.zeros(offer.query.dim), success)
 
 
 def draw_report(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:

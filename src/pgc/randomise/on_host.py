@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pgc.numerics.randomness import Stream, host_rng
+from pgc.randomise.exact.words import public_words
 from pgc.randomise.mechanisms.base import Mechanism
-from pgc.randomise.release import public_words
 from pgc.randomise.simulated import Randomiser
 
 

@@ -23,8 +23,7 @@ def release(mechanism: Mechanism, gradient: Any, seed: bytes) -> Any:
 
     `seed` is public and new for every report; a hostile one costs no ε.
     """
-    mechanism.refuse_release()
-    return mechanism.release(mechanism.flat(as_vector(gradient)), seed)
+    return mechanism.release(as_vector(gradient), seed)
 
 
 def release_score(score_bit: ScoreBit, success: bool) -> bool:

@@ -26,7 +26,7 @@ class Randomiser:
     """Q, with the ε of *one* submission."""
     score_bit: ScoreBit | None = None
     """Randomises "score ≥ Θ", with the score's ε of one submission; None sends no score."""
-    submissions: int = 1
+    submissions_per_agent: int = 1
     """T: how often one agent submits before it has spent its budget."""
     control: bool | jax.Array = False
     """Whether every gradient is replaced by zero before the mechanism: shows what pure noise would

@@ -37,6 +37,10 @@ def run_study(
     `settings` is the dataclass that config.yaml holds. Whatever cannot be run is refused before the
     folder is made.
     """
+    for cell in cells:
+        _ = (
+            cell.problem
+        )  # built here, so that what cannot be run is refused before the folder is made
     statements = {
         cell.name: privacy_statement(cell.problem) for cell in cells if not cell.config.control
     }

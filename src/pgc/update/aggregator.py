@@ -1,4 +1,4 @@
-"""Step 4: the update rule, and what of the aggregator's state is delivered next.
+"""Step 4: the update rule.
 
 All of this is post-processing of ε-LDP reports, so it costs no privacy: the buffer, the optimiser,
 averaging, the cap on the policy's outputs, the subspace of the next offers and the repeated use of
@@ -20,7 +20,6 @@ import optax
 
 from pgc.numerics.tracing import trace_fields
 from pgc.update.cap import OutputCap
-from pgc.wire.values import Delivery
 
 
 class HasBasis(Protocol):
@@ -90,10 +89,6 @@ class Aggregator:
             averaged=zero,
             discarded=zero,
         )
-
-    def delivery(self, state: AggregatorState) -> Delivery:
-        """Step 1: what the next agent is handed."""
-        return Delivery(state.theta, state.basis)
 
     def accept(
         self, state: AggregatorState, report: jax.Array, version: jax.Array

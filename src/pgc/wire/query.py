@@ -9,11 +9,11 @@ charged are the same number.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from pgc.errors import PgcError
+from pgc.errors import PgcError, in_one_line
 from pgc.randomise.budget import LARGEST_NANO, epsilon_of, nano_of
 from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.mechanisms.forms import Asked
@@ -54,9 +54,12 @@ class Query:
         """That asks for this mechanism, its ε rounded down to whole nano-ε."""
         if not on_the_wire(mechanism):
             known = ", ".join(kind.name for kind in ON_THE_WIRE.values())
-            raise PgcError(f"an offer cannot ask for '{mechanism.core.name}'; choose {known}")
+            raise PgcError(
+                f"an offer cannot ask for '{mechanism.core.name}'; choose {known}; "
+                "one of your own needs a wire_number and @register"
+            )
         asked = mechanism.asked()
-        return cls(
+        query = cls(
             kind=asked.number,
             nano_epsilon=nano_of(mechanism.epsilon),
             score_nano_epsilon=nano_of(score_epsilon),
@@ -66,6 +69,9 @@ class Query:
             nearest=asked.nearest,
             flags=asked.flags,
         )
+        if not _alike(mechanism, query.mechanism):
+            raise PgcError(f"an offer for {mechanism.title} would ask for another mechanism")
+        return query
 
     def __post_init__(self) -> None:
         """Refuse what has no mechanism, or what a report could not carry."""
@@ -79,8 +85,21 @@ class Query:
         try:
             mechanism = self.mechanism
             mechanism.refuse_release()
+            bits, promised = mechanism.code_bits, mechanism.guarantee.epsilon
         except PgcError as error:
             raise Malformed(f"offer: {error}") from None
+        except Exception as error:  # whatever a mechanism from outside makes of an offer's numbers
+            raise Malformed(f"offer: {self.name} raised {in_one_line(error)}") from None
+        epsilon, kind = epsilon_of(self.nano_epsilon), ON_THE_WIRE[self.kind]
+        check(
+            type(mechanism.core) is kind and mechanism.dim == self.dim,
+            f"offer: {self.name} does not make the mechanism that is asked for",
+        )
+        check(
+            mechanism.epsilon == mechanism.core.epsilon == epsilon and promised <= epsilon,
+            f"offer: {self.name} does not promise the ε that is charged",
+        )
+        check(isinstance(bits, int) and bits >= 1, "offer: a report would have no size")
         check(
             mechanism.public_words <= MOST_PUBLIC_WORDS,
             "offer: the mechanism would take too much memory",
@@ -140,7 +159,10 @@ class Query:
     def encode_code(self, code: Any, score_bit: bool | None) -> bytes:
         """The payload: the mechanism's code as one integer, and above it the noisy boolean."""
         assert (score_bit is not None) == (self.score_nano_epsilon > 0)
-        number = self.mechanism.pack(code) | int(score_bit or 0) << self.mechanism.code_bits
+        number, bits = self.mechanism.pack(code), self.mechanism.code_bits
+        if not 0 <= number < 1 << bits:
+            raise ValueError(f"{self.name} made a code of more than {bits} bits")
+        number |= int(score_bit or 0) << bits
         return number.to_bytes(self.payload_size, "little")
 
     def decode_code(self, payload: bytes) -> tuple[Any, bool | None]:
@@ -154,6 +176,20 @@ class Query:
         check(number < 1 << (bits + scored), "report: bits that mean nothing are set")
         try:
             code = self.mechanism.unpack(number & ((1 << bits) - 1))
-        except ValueError as error:
-            raise Malformed(f"report: {error}") from None
+        except Exception as error:  # a mechanism from outside may raise anything
+            reason = error if isinstance(error, ValueError) else in_one_line(error)
+            raise Malformed(f"report: {reason}") from None
         return code, bool(number >> bits) if scored else None
+
+
+def _alike(one: Mechanism, other: Mechanism) -> bool:
+    """Whether two mechanisms are the same, but for the rounding of ε and what one leaves open."""
+    if type(one) is not type(other):
+        return False
+    unused = {"epsilon"} if one.clips else {"epsilon", "clip"}
+    for name in (f.name for f in fields(one) if f.name not in unused):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        inside = isinstance(mine, Mechanism)
+        if not (_alike(mine, theirs) if inside else mine is None or mine == theirs):
+            return False
+    return True

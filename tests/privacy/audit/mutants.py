@@ -34,6 +34,8 @@ class WrongNeighbours(Laplace):
 class WholeEpsilonEach(ProjectedRandomSign):
     """ε for each bit in place of ε/d̂."""
 
+    integers = True
+
     @cached_property
     def highest_threshold(self):
         return keep_threshold(self.epsilon)
@@ -42,6 +44,8 @@ class WholeEpsilonEach(ProjectedRandomSign):
 @dataclass(frozen=True, kw_only=True)
 class ChosenAfter(ProjectedRandomSign):
     """The device takes the one of two projections that suits its gradient better, and says which."""
+
+    integers = True
 
     @property
     def public_words(self):
@@ -82,6 +86,8 @@ class ChosenAfter(ProjectedRandomSign):
 class VaryingSet(IndexCode):
     """S is all vectors nearer than a threshold: as many as there happen to be."""
 
+    integers = True
+
     def prepare(self, gradient, public):
         xp = gradient.__array_namespace__()
         z = self.code(public)
@@ -98,6 +104,8 @@ class VaryingSet(IndexCode):
 @dataclass(frozen=True, kw_only=True)
 class SkipsZero(Duchi):
     """A zero gradient is not worth a report."""
+
+    integers = True
 
     def draw(self, thresholds, secret):
         if thresholds[0] == WORD // 2:
@@ -149,6 +157,8 @@ class HalfNoise(Laplace):
 class TwoNumbers(Duchi):
     """Beside the bit, (2, 0) or (0, 1) by the sign of the first coordinate."""
 
+    integers = True
+
     def prepare(self, gradient, public):
         xp = gradient.__array_namespace__()
         up = xp.astype(gradient[:1] > 0, xp.uint32)
@@ -167,6 +177,8 @@ class TwoNumbers(Duchi):
 class InfinityInTheClear(Duchi):
     """What is infinite is not randomised."""
 
+    integers = True
+
     def prepare(self, gradient, public):
         if np.isinf(gradient).any():
             return np.array([0 if gradient[0] < 0 else WORD - 1], np.uint32)
@@ -176,6 +188,8 @@ class InfinityInTheClear(Duchi):
 @dataclass(frozen=True, kw_only=True)
 class LargeInTheClear(Duchi):
     """Nor is what is large, but not very large."""
+
+    integers = True
 
     def prepare(self, gradient, public):
         xp = gradient.__array_namespace__()
@@ -199,6 +213,8 @@ class SharedNoise(Laplace):
 class RaisesOnNaN(ProjectedRandomSign):
     """What is not finite is an error."""
 
+    integers = True
+
     def prepare(self, gradient, public):
         if not np.isfinite(gradient).all():
             raise FloatingPointError("not finite")
@@ -208,6 +224,8 @@ class RaisesOnNaN(ProjectedRandomSign):
 @dataclass(frozen=True, kw_only=True)
 class LongerForZero(Duchi):
     """One bit more where there is nothing to say."""
+
+    integers = True
 
     def draw(self, thresholds, secret):
         bit = super().draw(thresholds, secret)

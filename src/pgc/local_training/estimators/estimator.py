@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +27,8 @@ from pgc.local_training.estimators.loss import (
 from pgc.local_training.policies.actor_critic import Policy
 from pgc.local_training.policies.torch_module import TorchPolicy
 from pgc.local_training.recipe import LossOptions, Recipe
+from pgc.local_training.worlds.base import World
 from pgc.numerics.projection import lift, project
-
-if TYPE_CHECKING:
-    from pgc.local_training.worlds.base import World
 
 
 class Step(NamedTuple):

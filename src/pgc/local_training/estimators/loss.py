@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,9 +27,7 @@ import jax.numpy as jnp
 from pgc.local_training.estimators import baseline
 from pgc.local_training.policies.actor_critic import Policy
 from pgc.local_training.recipe import LossOptions
-
-if TYPE_CHECKING:
-    from pgc.local_training.worlds.base import World
+from pgc.local_training.worlds.base import World
 
 STD_FLOOR = 1e-6
 """Returns that are all alike are only centred."""

@@ -128,8 +128,6 @@ def _or_nothing(one: Callable[[np.ndarray, int], Any], gradient: np.ndarray, num
     """
     try:
         return one(gradient, number)
-    except PgcError:
-        raise
     except Exception:
         return None
 

@@ -1,4 +1,4 @@
 """Q: what randomises a gradient.
 
-Each mechanism is a small file: its guarantee, prepare, draw, decode, error.
+Each mechanism is a small file: all that is particular to it, in one file.
 """

@@ -11,9 +11,9 @@ the event that betrays most (`event`), and words for people (`parameters`, `in_w
 default, so that a mechanism for simulations needs none of them.
 
 `public` and `secret` are arrays of uniform 32-bit words, and that is all the randomness there is.
-In a simulation both come from a JAX key; on a device the secret ones come from the operating system
-and the public ones from a hash of the offer. The functions work on NumPy and JAX arrays alike (the
-array-API standard), so one source serves both, and a device needs no JAX.
+In a simulation each has an address (`numerics/randomness.py`); on a device the secret ones come
+from the operating system and the public ones from a hash of the offer. The functions work on NumPy
+and JAX arrays alike (the array-API standard), so one source serves both, and a device needs no JAX.
 
 Public words never depend on the gradient. ε-LDP holds for every value of them, so a hostile choice
 can hurt utility only.
@@ -75,7 +75,9 @@ class Mechanism(ABC):
 
     smallest_dim: ClassVar[int] = 1
     integers: ClassVar[bool] = False
-    """Whether a code is drawn by comparing integers, so that it has no floating-point channel."""
+    """Whether a code is drawn by comparing integers, so that it has no floating-point channel. Only
+    such codes may leave a device. Each class states it for itself: what is derived from one that is
+    exact need not be."""
     nested: ClassVar[tuple[str, ...]] = ()
     """Fields that are mechanisms themselves."""
     clips: ClassVar[bool] = True
@@ -86,6 +88,8 @@ class Mechanism(ABC):
     """C in the paper."""
     paper_buffer: ClassVar[int] = 1
     """|B| in the paper."""
+    lifts: ClassVar[bool] = False
+    """Whether an offer may ask for it with the norm lift."""
     wire_number: ClassVar[int | None] = None
     """The number by which an offer asks for it: below 128 for those of pgc, 128 to 255 for others.
     None: no offer can. It belongs to one class: what is derived from it has none, unless it states
@@ -99,8 +103,9 @@ class Mechanism(ABC):
     """C, the clipping size. Each mechanism says of what."""
 
     def __init_subclass__(cls) -> None:
-        if "wire_number" not in vars(cls):
-            cls.wire_number = None
+        for stated, unless in (("wire_number", None), ("integers", False), ("lifts", False)):
+            if stated not in vars(cls):
+                setattr(cls, stated, unless)
 
     def __post_init__(self) -> None:
         """Refuse parameters with which no guarantee can be stated."""
@@ -108,7 +113,7 @@ class Mechanism(ABC):
             raise PgcError(
                 f"epsilon must be greater than 0 (inf for no privacy), not {self.epsilon:g}"
             )
-        # 10⁵ nano-ε, rounded down to a double, are enough
+        # The float of 10⁵ nano-ε may lie just below 10⁻⁴.
         if self.epsilon < SMALLEST_EPSILON * (1 - 1e-12):
             raise PgcError(
                 f"epsilon of one report must be at least {SMALLEST_EPSILON:g}, not "
@@ -227,16 +232,19 @@ class Mechanism(ABC):
         """Raises an error unless its codes may leave a device: only what is exact in
         integers may.
         """
-        if not self.core.integers:
+        if not self.integers:
             raise PgcError(
-                f"{self.core.name} has no exact form and is for simulation only; release with "
-                "index, duchi, prs or laplace"
+                f"{self.core.name} has no exact form and is for simulation only; "
+                "release with index, duchi, prs or laplace"
             )
 
     def release(self, gradient: np.ndarray, seed: bytes) -> Any:
-        """Draws a code with secret words of the operating system; the public ones come from the
-        seed.
-        """
+        """Draws a code that may leave a device, or refuses. `seed` is public."""
+        self.refuse_release()
+        return self.exact_code(self.flat(gradient), seed)
+
+    def exact_code(self, gradient: np.ndarray, seed: bytes) -> Any:
+        """Draws a code with secret words of the operating system. For `release` alone to call."""
         thresholds = self.prepare(gradient, public_words(seed, self.public_words))
         return self.draw(thresholds, secret_words(self.secret_words))
 
@@ -256,14 +264,15 @@ class Mechanism(ABC):
     def asked(self) -> Asked:
         """Returns its parameters as an offer carries them."""
         assert self.wire_number is not None
-        return Asked(self.wire_number, self.clip)
+        return Asked(self.wire_number, self.clip if self.clips else 1.0)
 
     @classmethod
     def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
         """Returns the mechanism that an offer asks for. Refuses numbers that mean nothing to it."""
-        _refuse(asked.flags == 0, "flags are unknown")
-        _refuse(asked.size == 0, "a size without a meaning")
-        _refuse(asked.nearest == 0, "a number of nearest without a meaning")
+        _check(cls.clips or asked.clip == 1.0, "a direction that is not lifted has no clip")
+        _check(asked.flags == 0, "flags are unknown")
+        _check(asked.size == 0, "a size without a meaning")
+        _check(asked.nearest == 0, "a number of nearest without a meaning")
         return cls(dim=dim, epsilon=epsilon, clip=asked.clip)
 
     @property
@@ -275,7 +284,10 @@ class Mechanism(ABC):
         """Returns a code as a number of `code_bits` bits; by default of a code that is an array of
         bits.
         """
-        return sum(int(bit) << i for i, bit in enumerate(np.atleast_1d(code)))
+        bits = np.atleast_1d(code)
+        if bits.shape != (self.code_bits,):
+            raise ValueError(f"a code of shape {bits.shape} in place of {self.code_bits} bits")
+        return sum(int(bool(bit)) << i for i, bit in enumerate(bits))
 
     def unpack(self, number: int) -> Any:
         """Returns the code of a number, the inverse of `pack`.
@@ -312,7 +324,7 @@ class Mechanism(ABC):
         return f"{len(bits)} noisy bit(s): {''.join('1' if bit else '0' for bit in bits)}"
 
 
-def _refuse(holds: bool, reason: str) -> None:
+def _check(holds: bool, reason: str) -> None:
     if not holds:
         raise PgcError(reason)
 

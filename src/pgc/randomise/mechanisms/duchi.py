@@ -42,6 +42,7 @@ class Duchi(OnSphere):
     name = "duchi"
     integers = True
     wire_number = 4
+    lifts = True
     smallest_dim = 1
     traced = {"keep": np.uint32, "flip": np.uint32, "size": np.float32}
 

@@ -70,6 +70,7 @@ class IndexCode(OnSphere):
     name = "index"
     integers = True
     wire_number = 5
+    lifts = True
     traced = {"inside": np.uint32, "members": np.uint32, "size": np.float32, "border": np.float32}
 
     code_size: int

@@ -34,8 +34,8 @@ from pgc.randomise.mechanisms.clip import clip_l1
 from pgc.randomise.mechanisms.forms import Codes, Event
 
 SECONDS_EACH, SECONDS_AT_START = 70e-6, 1e-3
-"""For each number of a release, and once: more than twice what drawing takes (39 to 100 µs a number
-where this was written)."""
+"""A release is padded to whole multiples of this: for each number, and once. (A draw took 39 to
+100 µs a number where this was written.)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +156,8 @@ class Laplace(AdditiveLaplace):
         """The lattice is for this class alone: what is derived from it need not have
         its guarantee.
         """
+        if type(self).exact_code is Laplace.exact_code and type(self) is not Laplace:
+            raise PgcError(f"{type(self).__name__} has no exact form of its own; laplace has")
         if type(self) is not Laplace:
             return super().refuse_release()
         if self.epsilon > LARGEST_EPSILON:
@@ -164,7 +166,7 @@ class Laplace(AdditiveLaplace):
                 f"{self.epsilon:g}"
             )
 
-    def release(self, gradient: np.ndarray, seed: bytes) -> list[int]:
+    def exact_code(self, gradient: np.ndarray, seed: bytes) -> list[int]:
         """Draws integers on the lattice."""
         return release_laplace(gradient, self.clip, self.epsilon)
 

@@ -41,6 +41,10 @@ class NormLift(Mechanism):
             raise PgcError(
                 "the norm lift is for mechanisms that report a direction, in one dimension more"
             )
+        if self.inner.epsilon != self.epsilon:
+            raise PgcError(
+                f"a norm lift of ε = {self.epsilon:g} around a mechanism of {self.inner.epsilon:g}"
+            )
 
     @property
     def guarantee(self) -> Guarantee:
@@ -110,9 +114,27 @@ class NormLift(Mechanism):
         """The inner one's name, and that it is lifted."""
         return f"{self.inner.name}, norm lift"
 
+    def refuse_release(self) -> None:
+        """Refuses what the mechanism inside refuses."""
+        self.inner.refuse_release()
+
+    def exact_code(self, gradient: np.ndarray, seed: bytes) -> Any:
+        """Draws a code of the lifted gradient, as the mechanism inside does."""
+        return self.inner.exact_code(self.lifted(gradient), seed)
+
+    def decode_released(self, code: Any, seed: bytes) -> np.ndarray:
+        """Returns R times the first d coordinates of what the mechanism inside decodes."""
+        return np.asarray(self.clip * self.inner.decode_released(code, seed)[: self.dim])
+
+    @property
+    def release_seconds(self) -> float:
+        """As long as the mechanism inside takes."""
+        return self.inner.release_seconds
+
     def asked(self) -> Asked:
         """The inner one's, with R and the flag of a lift."""
-        return self.inner.asked()._replace(clip=self.clip, flags=LIFTED)
+        inside = self.inner.asked()
+        return inside._replace(clip=self.clip, flags=inside.flags | LIFTED)
 
     @property
     def code_bits(self) -> int:

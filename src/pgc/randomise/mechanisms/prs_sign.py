@@ -37,6 +37,7 @@ class ProjectedSign(ProjectedRandomSign):
     """
 
     name = "prs-sign"
+    integers = True
     wire_number = 3
     clips = False
     paper_buffer = 1

@@ -54,6 +54,8 @@ def register(kind: Kind) -> Kind:
         raise PgcError(f"there is a mechanism called '{kind.name}' already; choose another name")
     if known is kind:
         return kind
+    for old in [number for number, one in ON_THE_WIRE.items() if one.name == kind.name]:
+        del ON_THE_WIRE[old]  # the class of that name was defined anew
     number = kind.wire_number
     if number is not None:
         if not FIRST_OUTSIDE <= number <= LAST_OUTSIDE:
@@ -74,21 +76,22 @@ def register(kind: Kind) -> Kind:
 
 def on_the_wire(mechanism: Mechanism) -> bool:
     """Whether an offer can ask for this mechanism."""
-    number = mechanism.core.wire_number
-    return number is not None and ON_THE_WIRE.get(number) is type(mechanism.core)
+    number, core = mechanism.core.wire_number, mechanism.core
+    plain = mechanism is core or (type(mechanism) is NormLift and core.lifts)
+    return plain and number is not None and ON_THE_WIRE.get(number) is type(core)
 
 
 def asked_for(asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
     """Returns the mechanism that an offer asks for, or refuses."""
     kind = ON_THE_WIRE[asked.number]
-    if not asked.flags & LIFTED or not issubclass(kind, OnSphere):
-        if asked.flags & LIFTED:
-            raise PgcError(f"{kind.name} cannot be lifted")
+    if not asked.flags & LIFTED:
         return kind.from_asked(asked, dim=dim, epsilon=epsilon)
-    inner = kind.from_asked(
-        asked._replace(clip=1.0, flags=asked.flags & ~LIFTED), dim=dim + 1, epsilon=epsilon
-    )
-    assert isinstance(inner, OnSphere)
+    if not kind.lifts:
+        raise PgcError(f"{kind.name} cannot be lifted")
+    plain = asked._replace(clip=1.0, flags=asked.flags & ~LIFTED)
+    inner = kind.from_asked(plain, dim=dim + 1, epsilon=epsilon)
+    if not isinstance(inner, OnSphere):
+        raise PgcError(f"{kind.name} reports no direction, and cannot be lifted")
     return NormLift(dim=dim, epsilon=epsilon, clip=asked.clip, inner=inner)
 
 
