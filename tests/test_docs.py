@@ -75,3 +75,5 @@ def test_every_file_in_the_documentation_exists():
     for page in [*DOCS.glob("*.md"), root / "README.md", root / "CONTRIBUTING.md"]:
         for named in re.findall(r"`([\w/]+/\w+\.py)`", page.read_text()):
             assert any(f"/{file}".endswith(f"/{named}") for file in files), f"{page.name}: {named}"
+        for named in re.findall(r"(?<![\w/`])tests/[\w/]+(?:\.py)?", page.read_text()):
+            assert (root / named).exists(), f"{page.name}: {named}"

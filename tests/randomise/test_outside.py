@@ -5,7 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pgc.mechanisms import find_mechanism, make_mechanism, register
+from pgc.mechanisms import (
+    Duchi,
+    Guarantee,
+    IndexCode,
+    Laplace,
+    NormLift,
+    find_mechanism,
+    make_mechanism,
+    register,
+)
 
 import pgc
 from pgc.config import configure
@@ -13,9 +22,9 @@ from pgc.errors import PgcError
 from pgc.privacy.audit.audit import audit_mechanism
 from pgc.privacy.inspection import inspect_offer, inspect_report
 from pgc.randomise.device import Device, Refusal
-from pgc.randomise.mechanisms.registry import MECHANISMS, ON_THE_WIRE
+from pgc.randomise.mechanisms.registry import MECHANISMS, ON_THE_WIRE, on_the_wire
 from pgc.service.model import Model
-from pgc.wire import Offer, Query
+from pgc.wire import Malformed, Offer, Query
 
 NAME = "tests.randomise.outside:CoordinateSign"
 SMALL = dict(
@@ -94,3 +103,114 @@ def test_its_number_is_its_own(outside):
         Query.of(derived(dim=2, epsilon=1.0, clip=1.0))
     with pytest.raises(PgcError, match="flags"):
         replace(Query.of(outside(dim=2, epsilon=1.0, clip=1.0)), flags=2)
+
+
+@pytest.fixture
+def made(outside):
+    """Makes and registers a mechanism like the one from outside, with some of it changed."""
+    before = dict(MECHANISMS), dict(ON_THE_WIRE)
+
+    def make(**changes):
+        return register(
+            type(
+                "Changed",
+                (outside,),
+                {"name": "changed", "wire_number": 201, "integers": True, **changes},
+            )
+        )
+
+    yield make
+    for table, was in zip((MECHANISMS, ON_THE_WIRE), before, strict=True):
+        table.clear()
+        table.update(was)
+
+
+def offer_for(mechanism):
+    return Offer(
+        offer_id=1,
+        policy_version=0,
+        query=Query.of(mechanism),
+        theta=np.zeros(mechanism.dim, np.float32),
+    )
+
+
+def test_what_is_charged_is_what_is_promised(made):
+    twice = made(
+        guarantee=property(
+            lambda self: Guarantee(
+                epsilon=2 * self.epsilon, nominal_epsilon=self.epsilon, statement=""
+            )
+        )
+    )
+    with pytest.raises(PgcError, match="does not promise the ε that is charged"):
+        Query.of(twice(dim=2, epsilon=1.0, clip=1.0))
+    careless = made(
+        from_asked=classmethod(
+            lambda cls, asked, *, dim, epsilon: cls(dim=dim, epsilon=5.0, clip=1.0)
+        )
+    )
+    with pytest.raises(PgcError, match="does not promise the ε that is charged"):
+        Query.of(careless(dim=2, epsilon=1.0, clip=1.0))
+
+
+def test_a_mechanism_that_fails_for_some_gradients_is_not_silent(made, tmp_path, outside):
+    """A silence would tell of the gradient, and cost nothing."""
+
+    def prepare(self, gradient, public):
+        if not np.isfinite(gradient).all():
+            raise ValueError("not a number")
+        return outside.prepare(self, gradient, public)
+
+    offer = offer_for(made(prepare=prepare)(dim=2, epsilon=1.0, clip=1.0))
+    device = Device.create(tmp_path / "l.db", 10.0, accepts=["changed"])
+    assert (
+        isinstance(device.release(offer, [np.nan, 1.0]), bytes)
+        and device.balance.spent == offer.query.cost
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(pack=lambda self, code: 2),  # a bit beside the code's
+        dict(draw=lambda self, thresholds, secret: np.array([True, True])),
+        dict(prepare=lambda self, gradient, public: 1 / 0),
+    ],
+)
+def test_what_cannot_randomise_at_all_is_refused_before_anything_is_played(changes, made, tmp_path):
+    offer = offer_for(made(**changes)(dim=2, epsilon=1.0, clip=1.0))
+    device = Device.create(tmp_path / "l.db", 10.0, accepts=["changed"])
+    answer = device.release(offer, [1.0, 2.0])
+    assert (
+        isinstance(answer, Refusal)
+        and "cannot randomise" in answer.reason
+        and device.balance.spent == 0
+    )
+
+
+def test_numbers_that_a_mechanism_cannot_take_are_refused(made):
+    failing = made(from_asked=classmethod(lambda cls, asked, *, dim, epsilon: 1 / (asked.size - 3)))
+    query = Query.of(make_mechanism("coordinate-sign", dim=2, epsilon=1.0, clip=1.0))
+    with pytest.raises(Malformed, match="ZeroDivisionError"):
+        replace(query, kind=failing.wire_number, size=3)
+    with pytest.raises(Malformed, match="cannot be lifted"):
+        replace(query, flags=1, clip=0.5)
+    with pytest.raises(Malformed, match="has no clip"):
+        replace(query, clip=7.0)
+
+
+def test_exactness_is_not_inherited():
+    derived = type("Derived", (IndexCode,), {})(dim=4, epsilon=1.0, code_size=16)
+    with pytest.raises(PgcError, match="no exact form"):
+        derived.release(np.ones(4), b"seed")
+    with pytest.raises(PgcError, match="no exact form"):
+        make_mechanism("privunit", dim=4, epsilon=1.0, clip=1.0).release(np.ones(4), b"seed")
+    with pytest.raises(PgcError, match="no exact form of its own"):
+        type("Derived", (Laplace,), {"integers": True})(dim=4, epsilon=1.0, clip=1.0).release(
+            np.ones(4), b"seed"
+        )
+    with pytest.raises(PgcError, match="around a mechanism of 5"):
+        NormLift(dim=3, epsilon=0.1, clip=1.0, inner=Duchi(dim=4, epsilon=5.0))
+    lifted = NormLift(dim=3, epsilon=1.0, clip=1.0, inner=Duchi(dim=4, epsilon=1.0))
+    leaky = type("Leaky", (NormLift,), {})(dim=3, epsilon=1.0, clip=1.0, inner=lifted.inner)
+    assert on_the_wire(lifted) and not on_the_wire(leaky)
