@@ -108,9 +108,8 @@ def look(source: Source, candidates: list[np.ndarray], number: int, last_bits: b
         return _suggest(one, other, plain)[0][1]
 
     # The best of hundreds of pairs is partly luck: the first few are looked at again, with more
-    # draws. Where codes are continuous
-    # an event is learnt with some error, so that more pairs are looked at, and learnt again; where
-    # drawing is dear, it is not.
+    # draws. Where codes are continuous an event is learnt with some error, so that more pairs are
+    # looked at, and learnt again; where drawing is dear, it is not.
     thorough = not (plain.counted or last_bits)
     few = [found for _, found in suggested[: PAIRS_REFINED if thorough else PAIRS_REFINED_FEW]]
     if thorough:

@@ -1,4 +1,4 @@
-"""What randomises a gradient: a mechanism Q is three pure functions and a guarantee.
+"""What randomises a gradient: a mechanism Q is a guarantee and three pure functions.
 
     prepare(gradient, public) -> thresholds   deterministic: sanitise, clip, project
     draw(thresholds, secret)  -> code         the only random step: secret words against thresholds

@@ -40,8 +40,8 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OnSphere(Mechanism):
-    """Reports a direction. `clip` is not used; zero and what is not finite become a uniformly
-    random direction.
+    """Reports a direction. `clip` is not used; zero and what is not finite get a
+    report all the same.
 
     To skip such a report, or to send zero, would tell that the gradient was zero.
     """
