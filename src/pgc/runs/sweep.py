@@ -21,11 +21,12 @@ from pgc import __version__
 from pgc.config import TrainConfig
 from pgc.config.problem import Problem, build
 from pgc.engines import simulation
-from pgc.engines.backend import Backend, advance, plays_on_host, program_of, scores_of, trials_of
+from pgc.engines.backend import Backend, plays_on_host, program_of, scores_of, trials_of
 from pgc.engines.crew import Crew
-from pgc.engines.trials import Happened
+from pgc.engines.trials import Happened, Trials
 from pgc.errors import PgcError
 from pgc.runs import metrics
+from pgc.runs.collect import collect
 from pgc.runs.folder import Folder
 from pgc.runs.machine import machine
 from pgc.runs.progress import Progress
@@ -71,14 +72,14 @@ class Batch:
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells, self.problems = list(cells), [cell.problem for cell in cells]
-        self.simulation = trials_of(*self.problems)
+        self.trials = trials_of(*self.problems)
         trials = [cell.config.trials for cell in cells]
         self.first = np.cumsum([0, *trials])
         self.most = np.repeat([cell.config.submissions for cell in cells], trials)
         self.stops = np.concatenate([np.arange(c.config.trials) >= _whole(c) for c in cells])
         # On the host a round is a matter of time, and where a trial would stop one of chance.
         assert not (plays_on_host(self.problems[0]) and self.stops.any())
-        self.simulation.watched = bool(self.stops.any())
+        self.trials.watched = bool(self.stops.any())
         self.tracker = metrics.SuccessTracker(
             sum(trials), self.problems[0].training.world.score_threshold
         )
@@ -112,11 +113,11 @@ class Batch:
         Call after all blocks of a round were recorded.
         """
         self.rounds += ~self.done
-        self.block_rounds += -(-np.sum(~self.done) // self.simulation.lanes)
+        self.block_rounds += -(-np.sum(~self.done) // self.trials.lanes)
         succeeded = self.stops & np.isfinite(self.tracker.fst) & ~self.done
         if succeeded.any():
-            self.simulation.stop(np.flatnonzero(succeeded).tolist())
-        self.done = ~self.simulation.collecting
+            self.trials.stop(np.flatnonzero(succeeded).tolist())
+        self.done = ~self.trials.collecting
 
     def work(self) -> tuple[float, float]:
         """How much is done and how much there is left, in rounds of a block: long episodes are more
@@ -125,7 +126,7 @@ class Batch:
         left = np.where(
             self.done, 0.0, self.rounds * (self.most / np.maximum(self.received, 1) - 1)
         )
-        slowest_of_each_block = np.sort(left)[::-1][:: self.simulation.lanes]
+        slowest_of_each_block = np.sort(left)[::-1][:: self.trials.lanes]
         return float(self.block_rounds[0]), float(slowest_of_each_block.sum())
 
     def outcomes(self, crew: Crew | None) -> dict[str, Outcome]:
@@ -153,7 +154,7 @@ class Batch:
         training = self.problems[0].training  # world, policy and population are part of the program
         made = {}
         for name in ("theta", "average"):
-            thetas, scores = self.simulation.collected(name), np.full(len(self.stops), np.nan)
+            thetas, scores = self.trials.collected(name), np.full(len(self.stops), np.nan)
             for setting in {(cell.config.eval_episodes, cell.config.seed) for cell in self.cells}:
                 like = [
                     (cell.config.eval_episodes, cell.config.seed) == setting for cell in self.cells
@@ -169,14 +170,14 @@ class Batch:
 
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The whole state: arrays, and the rest as plain values."""
-        arrays = {f"simulation{name}": leaf for name, leaf in self.simulation.arrays().items()}
+        arrays = {f"simulation{name}": leaf for name, leaf in self.trials.arrays().items()}
         for i, sampler in enumerate(self.samplers):
             arrays |= {f"sums{i}": sampler.sums, f"counts{i}": sampler.counts}
         return arrays | {name: getattr(self, name) for name in COUNTED}, self.tracker.save()
 
     def load(self, arrays: dict[str, np.ndarray], tracked: dict[str, Any]) -> None:
         """Put back what `save` gave."""
-        self.simulation.restore(
+        self.trials.restore(
             {
                 k.removeprefix("simulation"): v
                 for k, v in arrays.items()
@@ -212,63 +213,100 @@ def run(
         return read_outcomes(folder, cells)
     if progress:
         progress(0, 1, "compiling")
-    batches = _batches(cells)
-    with (backend or Backend()).crew(
-        *(problem for batch in batches for problem in batch.problems)
-    ) as crew:
-        return _run(cells, batches, folder, crew, progress, stop_asked, checkpoint_seconds)
-
-
-def _run(
-    cells: Sequence[Cell],
-    batches: Sequence[Batch],
-    folder: Folder,
-    crew: Crew | None,
-    progress: Progress | None,
-    stop_asked: Callable[[], bool],
-    checkpoint_seconds: float,
-) -> dict[str, Outcome] | None:
-    began = written = time.monotonic()
-    if (folder.path / CHECKPOINT).exists():
-        began -= _restore(folder, cells, batches)
-    while running := [batch for batch in batches if batch.simulation.running]:
-        try:
-            for which, happened in advance([batch.simulation for batch in running], crew):
-                running[which].note(happened)
-        except PgcError as error:
-            _checkpoint(folder, cells, batches, time.monotonic() - began)
-            raise PgcError(
-                f"{error}; what was done is kept in {folder.path}: continue it with --resume"
-            ) from None
-        for batch in running:
-            batch.settle()
-        if progress:
-            _tell(batches, progress)
-        stopping = stop_asked()
-        if stopping or time.monotonic() - written > checkpoint_seconds:
-            _checkpoint(folder, cells, batches, time.monotonic() - began)
-            written = time.monotonic()
-        if stopping:
+    work = Sweep(cells, _batches(cells), folder, progress)
+    problems = [problem for batch in work.batches for problem in batch.problems]
+    with (backend or Backend()).crew(*problems) as crew:
+        work.restore()
+        if not collect(
+            work,
+            crew,
+            stop_asked=stop_asked,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=f" in {folder.path}: continue it with --resume",
+        ):
             return None
-    outcomes = {
-        name: outcome for batch in batches for name, outcome in batch.outcomes(crew).items()
-    }
-    outcomes = {cell.name: outcomes[cell.name] for cell in cells}
-    arrays = {
-        f"{name}:{key}": value
-        for name, outcome in outcomes.items()
-        for key, value in vars(outcome).items()
-    }
-    facts = {
-        "seconds": round(time.monotonic() - began, 1),
-        "machine": machine(),
-        "version": __version__,
-    }
-    folder.write_arrays(
-        OUTCOMES, arrays, {"cells": _fingerprint(cells), "facts": json.dumps(facts)}
-    )
-    (folder.path / CHECKPOINT).unlink(missing_ok=True)
-    return outcomes
+        return work.finish(crew)
+
+
+class Sweep:
+    """All batches of a sweep, and the folder that keeps them."""
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        batches: Sequence[Batch],
+        folder: Folder,
+        progress: Progress | None,
+    ) -> None:
+        self.cells, self.batches, self.folder, self.progress = cells, batches, folder, progress
+        self.began = time.monotonic()
+        self._round: list[Batch] = []
+
+    def running(self) -> list[Trials]:
+        """The trials of every batch of which some still collect."""
+        self._round = [batch for batch in self.batches if batch.trials.running]
+        return [batch.trials for batch in self._round]
+
+    def note(self, trials: Trials, happened: Happened) -> None:
+        """Hand it to the batch whose trials they are."""
+        next(batch for batch in self._round if batch.trials is trials).note(happened)
+
+    def settle(self) -> None:
+        """Stop trials whose outcome is known, and tell how far it is."""
+        for batch in self._round:
+            batch.settle()
+        if self.progress:
+            _tell(self.batches, self.progress)
+
+    def overdue(self) -> bool:
+        """Never: a sweep keeps sums, not rows."""
+        return False
+
+    def checkpoint(self) -> None:
+        """Write every batch into one file."""
+        arrays: dict[str, np.ndarray] = {}
+        tracked = []
+        for i, batch in enumerate(self.batches):
+            some, more = batch.save()
+            arrays |= {f"{i}:{name}": array for name, array in some.items()}
+            tracked.append(more)
+        notes = {
+            "cells": _fingerprint(self.cells),
+            "seconds": str(time.monotonic() - self.began),
+            "tracked": json.dumps(tracked),
+        }
+        self.folder.write_arrays(CHECKPOINT, arrays, notes)
+
+    def restore(self) -> None:
+        """Put every batch back as the last checkpoint has it, if there is one."""
+        if not (self.folder.path / CHECKPOINT).exists():
+            return
+        arrays, notes = self.folder.read_arrays(CHECKPOINT)
+        _demand_same(notes, self.cells, self.folder)
+        all_tracked = json.loads(notes["tracked"])
+        for i, (batch, tracked) in enumerate(zip(self.batches, all_tracked, strict=True)):
+            mine = {k.partition(":")[2]: v for k, v in arrays.items() if k.startswith(f"{i}:")}
+            batch.load(mine, tracked)
+        self.began = time.monotonic() - float(notes["seconds"])
+
+    def finish(self, crew: Crew | None) -> dict[str, Outcome]:
+        """Score the policies, and write the outcomes in place of the checkpoint."""
+        found = {name: one for batch in self.batches for name, one in batch.outcomes(crew).items()}
+        outcomes = {cell.name: found[cell.name] for cell in self.cells}
+        arrays = {
+            f"{name}:{key}": value
+            for name, outcome in outcomes.items()
+            for key, value in vars(outcome).items()
+        }
+        facts = {
+            "seconds": round(time.monotonic() - self.began, 1),
+            "machine": machine(),
+            "version": __version__,
+        }
+        notes = {"cells": _fingerprint(self.cells), "facts": json.dumps(facts)}
+        self.folder.write_arrays(OUTCOMES, arrays, notes)
+        (self.folder.path / CHECKPOINT).unlink(missing_ok=True)
+        return outcomes
 
 
 def read_outcomes(folder: Folder, cells: Sequence[Cell]) -> dict[str, Outcome]:
@@ -303,31 +341,6 @@ def _tell(batches: Sequence[Batch], progress: Progress) -> None:
     trials, ended = (sum(len(b.done) for b in batches), sum(int(b.done.sum()) for b in batches))
     submissions = sum(int(b.received.sum()) for b in batches)
     progress(done, done + left, f"{ended:,} of {trials:,} trials done  {submissions:,} submissions")
-
-
-def _checkpoint(
-    folder: Folder, cells: Sequence[Cell], batches: Sequence[Batch], seconds: float
-) -> None:
-    arrays: dict[str, np.ndarray] = {}
-    tracked = []
-    for i, batch in enumerate(batches):
-        some, more = batch.save()
-        arrays |= {f"{i}:{name}": array for name, array in some.items()}
-        tracked.append(more)
-    notes = {"cells": _fingerprint(cells), "seconds": str(seconds), "tracked": json.dumps(tracked)}
-    folder.write_arrays(CHECKPOINT, arrays, notes)
-
-
-def _restore(folder: Folder, cells: Sequence[Cell], batches: Sequence[Batch]) -> float:
-    """Put every batch back, and tell how long it has taken so far."""
-    arrays, notes = folder.read_arrays(CHECKPOINT)
-    _demand_same(notes, cells, folder)
-    for i, (batch, tracked) in enumerate(zip(batches, json.loads(notes["tracked"]), strict=True)):
-        batch.load(
-            {k.partition(":")[2]: v for k, v in arrays.items() if k.partition(":")[0] == str(i)},
-            tracked,
-        )
-    return float(notes["seconds"])
 
 
 def _demand_same(notes: dict[str, str], cells: Sequence[Cell], folder: Folder) -> None:

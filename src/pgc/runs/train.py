@@ -13,10 +13,11 @@ from pgc.config import TrainConfig, configure
 from pgc.config.problem import Problem, build
 from pgc.engines.backend import Backend, scores_of, trials_of
 from pgc.engines.crew import Crew
-from pgc.engines.trials import Happened
+from pgc.engines.trials import Happened, Trials
 from pgc.errors import Interrupted, PgcError
 from pgc.privacy.statement import privacy_statement
 from pgc.runs import figures, metrics
+from pgc.runs.collect import collect
 from pgc.runs.folder import new_path
 from pgc.runs.progress import Progress, stop_signals
 from pgc.runs.run import Run
@@ -90,15 +91,10 @@ class Session:
         progress: Progress | None,
         stop_asked: Callable[[], bool],
     ) -> None:
-        self.run, self.problem, self.crew, self.progress, self.stop_asked = (
-            run,
-            problem,
-            crew,
-            progress,
-            stop_asked,
-        )
+        self.run, self.problem, self.crew = run, problem, crew
+        self.progress, self.stop_asked = progress, stop_asked
         config = problem.config
-        self.simulation = trials_of(problem)
+        self.trials = trials_of(problem)
         self.tracker = metrics.SuccessTracker(config.trials, problem.training.world.score_threshold)
         self.received = np.zeros(config.trials, np.int64)
         self.ones = 0
@@ -111,46 +107,48 @@ class Session:
         self.began = time.monotonic() - self.seconds
 
     def finish(self, checkpoint_seconds: float) -> Run:
-        """Collect until every trial is done, with a checkpoint now and then, and write
-        the results.
-        """
-        written = time.monotonic()
-        while self.simulation.running:
-            try:
-                for happened in self.simulation.advance(self.crew):
-                    self._note(happened)
-            except PgcError as error:  # of an environment, or of a crew that is lost
-                self._checkpoint()
-                raise PgcError(
-                    f"{error}; what was done is kept: pgc train --resume {self.run.path}"
-                ) from None
-            if self.progress:
-                in_all = self.problem.config.submissions * len(self.received)
-                done, words = int(self.received.sum()), figures.epsilon_in_words(self.problem)
-                self.progress(
-                    done,
-                    in_all,
-                    f"{done:,} of {in_all:,} submissions  μ = {self.tracker.recent():.1f}  {words}",
-                )
-            if self.stop_asked():
-                self._checkpoint()
-                raise Interrupted(f"stopped; continue with: pgc train --resume {self.run.path}")
-            rows = sum(len(h.n) for h in self.unwritten)
-            if time.monotonic() - written > checkpoint_seconds or rows > CHECKPOINT_ROWS:
-                self._checkpoint()
-                written = time.monotonic()
-        self._checkpoint()
+        """Collect until every trial is done, and write the results."""
+        how = f"pgc train --resume {self.run.path}"
+        if not collect(
+            self,
+            self.crew,
+            stop_asked=self.stop_asked,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=f": {how}",
+        ):
+            raise Interrupted(f"stopped; continue with: {how}")
+        self.checkpoint()
         self._write_results()
         return self.run
 
-    def _note(self, happened: Happened) -> None:
+    def running(self) -> list[Trials]:
+        """The trials, as long as any of them collects."""
+        return [self.trials] if self.trials.running else []
+
+    def note(self, trials: Trials, happened: Happened) -> None:
+        """Keep every row, and count."""
         self.unwritten.append(happened)
         self.received += np.bincount(happened.trial, minlength=len(self.received))
         self.env_steps += int(happened.steps.sum(dtype=np.int64))
         self.ones += int(happened.bit.sum())
         self.tracker.add_all(happened.trial, happened.score)
 
-    def _checkpoint(self) -> None:
+    def settle(self) -> None:
+        """Tell how far it is."""
+        if self.progress:
+            in_all = self.problem.config.submissions * len(self.received)
+            done, words = int(self.received.sum()), figures.epsilon_in_words(self.problem)
+            self.progress(
+                done,
+                in_all,
+                f"{done:,} of {in_all:,} submissions  μ = {self.tracker.recent():.1f}  {words}",
+            )
+
+    def overdue(self) -> bool:
+        """Whether more rows wait to be written than memory should hold."""
+        return sum(len(h.n) for h in self.unwritten) > CHECKPOINT_ROWS
+
+    def checkpoint(self) -> None:
         """Rows first, then the state that counts them: a kill in between leaves a part that the
         resume drops.
         """
@@ -159,7 +157,7 @@ class Session:
             self.parts += 1
             self.unwritten = []
         self.run.write_checkpoint(
-            self.simulation.arrays(),
+            self.trials.arrays(),
             {
                 "parts": self.parts,
                 "received": self.received.tolist(),
@@ -172,7 +170,7 @@ class Session:
 
     def _restore(self) -> None:
         arrays, progress = self.run.read_checkpoint()
-        self.simulation.restore(arrays)
+        self.trials.restore(arrays)
         self.parts, self.env_steps, self.ones = (
             progress["parts"],
             progress["env_steps"],
@@ -185,7 +183,7 @@ class Session:
 
     def _write_results(self) -> None:
         problem, config = self.problem, self.problem.config
-        theta, averaged = self.simulation.collected("theta"), self.simulation.collected("average")
+        theta, averaged = self.trials.collected("theta"), self.trials.collected("average")
         self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged})
         psis = problem.training.population.grid()
         final, average = (
@@ -225,8 +223,8 @@ class Session:
             "averaged_success_ratio": float(np.mean(average >= threshold)),
             "received": int(self.received.sum()),
             "stopped_trials": int(np.sum(self.received < config.submissions)),
-            "unused_reports": int(self.simulation.collected("buffer_count").sum()),
-            "discarded_reports": int(self.simulation.collected("discarded").sum()),
+            "unused_reports": int(self.trials.collected("buffer_count").sum()),
+            "discarded_reports": int(self.trials.collected("discarded").sum()),
             "success_rate_estimate": None,
             "env_steps": self.env_steps,
             "seconds": round(seconds, 3),
