@@ -44,7 +44,7 @@ class Backend:
     """How many play; None: as many as there are cores."""
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be meant, before anything is made."""
+        """Refuses settings that contradict each other, before anything is made."""
         if self.engine not in ("local", "ray"):
             raise PgcError(f"unknown engine '{self.engine}'; choose local or ray")
         if self.engine == "local" and self.address is not None:
@@ -64,7 +64,7 @@ class Backend:
 
     @contextmanager
     def crew(self, *problems: Problem) -> Iterator[Crew | None]:
-        """The workers; None where the compiled engine plays in this process."""
+        """Opens the workers; None where the compiled engine plays in this process."""
         for problem in problems:
             self.check(problem)
         if self.engine == "ray":
@@ -123,7 +123,7 @@ def scores_of(
     seed: int,
     crew: Crew | None = None,
 ) -> np.ndarray:
-    """Mean scores (policies, ψs) of greedy play, `episodes` each.
+    """Returns mean scores (policies, ψs) of greedy play, `episodes` each.
 
     All policies start from the same states.
     """

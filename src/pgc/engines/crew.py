@@ -32,7 +32,7 @@ QUIET = {
 
 
 class Lost(NamedTuple):
-    """A worker is gone."""
+    """A worker that is gone, with what it was doing."""
 
     why: str
 
@@ -45,7 +45,7 @@ class Failed(NamedTuple):
 
 
 class Crew(ABC):
-    """Jobs in, results out, in any order."""
+    """Workers that are given jobs and return results, in any order."""
 
     size: int
     """How many jobs are done at once."""
@@ -56,7 +56,7 @@ class Crew(ABC):
         """Results that somebody else waits for."""
 
     def submit(self, job: Job) -> int:
-        """A ticket for a job."""
+        """Accepts a job and returns its ticket."""
         self._tickets += 1
         self._take(self._tickets, job)
         return self._tickets
@@ -78,7 +78,7 @@ class Crew(ABC):
                 return []
 
     def do_all(self, jobs: Sequence[Job]) -> list[Any]:
-        """Every job's result, in order."""
+        """Returns every job's result, in the order of the jobs."""
         places = {self.submit(job): i for i, job in enumerate(jobs)}
         made: list[Any] = [None] * len(jobs)
         while places:
@@ -208,7 +208,7 @@ class Process(NamedTuple):
 
 
 class Processes(Workers):
-    """Processes on this machine."""
+    """A crew of processes on this machine."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -275,7 +275,7 @@ def _has_file(stream: Any) -> bool:
 
 
 def local_crew(processes: int | None) -> Crew:
-    """As many processes as are asked for, or as there are cores.
+    """Returns a crew of as many processes as are asked for, or as there are cores.
 
     One as well: what plays has one core and rounds alike.
     """

@@ -52,7 +52,7 @@ class Begun:
 
 @dataclass
 class Trial:
-    """One trial: what the aggregator knows, and who is at work."""
+    """One trial: the aggregator's state, and the agents at work."""
 
     state: AggregatorState
     offer: tuple[int, np.ndarray, np.ndarray | None]
@@ -106,7 +106,7 @@ class HostSimulation:
         return np.array([trial.running for trial in self._trials])
 
     def stop(self, trials: Sequence[int]) -> None:
-        """These trials collect no more."""
+        """Lets these trials collect no more."""
         for i in trials:
             self._trials[i].running = False
 

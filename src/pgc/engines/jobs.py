@@ -52,7 +52,7 @@ def play(config: str, asked: Sequence[Asked]) -> list[Sent]:
 
 
 def answers(problem: Problem, agents: HostAgents, asked: Sequence[Asked]) -> list[Sent]:
-    """What some agents of a problem send."""
+    """Returns what some agents of a problem send: steps 2 and 3."""
     made = []
     for ask, played in zip(asked, agents.answer(asked), strict=True):  # 2 local training
         success = played.score >= problem.training.world.score_threshold
@@ -67,7 +67,7 @@ def answers(problem: Problem, agents: HostAgents, asked: Sequence[Asked]) -> lis
 def scores(
     config: str, theta: np.ndarray, psi: tuple[float, ...], episodes: int, seed: int
 ) -> np.ndarray:
-    """Of greedy episodes of one policy, at one ψ."""
+    """Returns the scores of greedy episodes of one policy, at one ψ."""
     agents = agents_of(config)
     return agents.scores(theta, type(agents.world.default_psi)(*psi), episodes, seed)
 
@@ -96,13 +96,13 @@ def _problem(config: str) -> Problem:
 
 @lru_cache(64)
 def agents_of(config: str) -> HostAgents:
-    """The agents of a config."""
+    """Returns the agents that a config describes; made once for each config."""
     problem = _problem(config)
     return HostAgents(problem.training, problem.config.seed, host_policy(problem))
 
 
 def host_policy(problem: Problem) -> HostPolicy:
-    """The policy of a problem, as agents on the host use it."""
+    """Returns the policy of a problem in the form that agents on the host call."""
     policy = problem.training.policy
     if isinstance(policy, ActorCritic):
         return Network(problem.training.recipe)

@@ -16,7 +16,7 @@ from pgc.engines.compiled import Engine, Record, State, engine_of, in_lanes
 
 
 class Program:
-    """What is compiled for a problem, at a number of lanes.
+    """The compiled program of a problem, at a number of lanes.
 
     Its numbers (`tracing.py`) and its state are arguments.
     """
@@ -41,7 +41,7 @@ class Program:
 
 
 def leaves(tree: Any) -> list[np.ndarray]:
-    """Its arrays, on the host."""
+    """Returns the arrays of a tree, on the host."""
     return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
 
 

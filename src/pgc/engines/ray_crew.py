@@ -115,7 +115,7 @@ class Hand:
             sys.path.append(folder)
 
     def ready(self) -> None:
-        """Answers once it is there."""
+        """Answers as soon as the actor exists."""
 
     def perform(self, job: Job) -> Any:
         """Does a job; returns its result, or the error that it raised."""

@@ -51,7 +51,7 @@ class Block(NamedTuple):
 
 @jax.jit
 def count(records: Record) -> tuple[jax.Array, jax.Array]:
-    """Environment steps and submissions in some records."""
+    """Returns the environment steps and the submissions in some records."""
     return jnp.sum(jnp.where(records.delivered, records.ticks, 0)), jnp.sum(records.delivered)
 
 
@@ -89,7 +89,7 @@ class Simulation:
 
     @property
     def turns(self) -> int:
-        """Between two looks at what happened."""
+        """Turns between two looks at what happened."""
         return max(1, min(MOST_TURNS, LANE_TURNS // self.lanes))
 
     @property
@@ -120,7 +120,7 @@ class Simulation:
         )
 
     def stop(self, trials: Sequence[int]) -> None:
-        """These trials collect no more."""
+        """Lets these trials collect no more."""
         stopped = np.isin(np.arange(self._home.running.shape[0]), trials)
         self._blocks = [
             b._replace(

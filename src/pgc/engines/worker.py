@@ -12,7 +12,7 @@ from pgc.errors import PgcError
 
 
 def attempt(job: Any) -> Any:
-    """A job's result, or why there is none."""
+    """Does a job; returns its result, or the reason why there is none."""
     from pgc.engines.crew import Failed
     from pgc.engines.jobs import perform
 
@@ -25,7 +25,7 @@ def attempt(job: Any) -> Any:
 
 
 def main(pipe: Connection) -> None:
-    """Until there is nobody to work for."""
+    """Does jobs that arrive on a socket, until nobody sends any."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's affair
     try:
         while True:

@@ -68,7 +68,7 @@ class Player(Protocol):
 
 
 class Device:
-    """One private agent.
+    """One private agent on a real device.
 
     It enforces its own limits, whatever an offer says and whoever signed it.
     """

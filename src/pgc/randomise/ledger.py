@@ -118,7 +118,7 @@ class Ledger:
         return self._alone(_balance)
 
     def stored(self, offer_id: int, digest: bytes) -> bytes | None:
-        """What answered this offer, if anything did."""
+        """Returns the bytes that answered this offer, or None."""
         return self._alone(lambda db: _stored(db, offer_id, digest))
 
     def pay(self, offer_id: int, digest: bytes, cost: int, report: bytes) -> bytes:
@@ -131,7 +131,7 @@ class Ledger:
         return self._alone(lambda db: _pay(db, offer_id, digest, cost, report))
 
     def close(self) -> None:
-        """Nothing is lost without it."""
+        """Closes the file. Nothing is lost without it."""
         self._connection.close()
 
     def _alone(self, work: Callable[[sqlite3.Connection], Result]) -> Result:

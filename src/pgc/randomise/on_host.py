@@ -16,7 +16,7 @@ from pgc.randomise.simulated import Randomiser
 
 
 class Code(NamedTuple):
-    """What reaches the aggregator."""
+    """A code and a noisy boolean: what reaches the aggregator."""
 
     code: np.ndarray  # what the mechanism drew
     bit: bool  # the noisy boolean

@@ -73,7 +73,7 @@ class Folder:
         return loaded
 
     def write(self, name: str, data: bytes) -> None:
-        """A whole file or nothing."""
+        """Writes a whole file, or nothing."""
         temporary = self.path / (name + ".tmp")
         try:
             temporary.write_bytes(data)
@@ -93,7 +93,7 @@ class Folder:
     def write_arrays(
         self, name: str, arrays: dict[str, np.ndarray], notes: dict[str, str] | None = None
     ) -> None:
-        """Named arrays, with notes."""
+        """Writes named arrays, with notes, as safetensors."""
         self.write(name, save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, notes))
 
     def read_arrays(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:

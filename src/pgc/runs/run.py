@@ -48,14 +48,14 @@ class Run(Folder):
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> Run:
-        """A new folder, or an empty one."""
+        """Makes a run folder: a new one, or an empty one."""
         cls.make(path, "metrics")
         Folder(path).write("config.yaml", to_yaml(config).encode())
         return cls(path, config)
 
     @classmethod
     def open(cls, path: Path) -> Run:
-        """An existing run folder."""
+        """Opens a run folder that exists."""
         try:
             text = (path / "config.yaml").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -93,7 +93,7 @@ class Run(Folder):
         return loaded
 
     def policies(self) -> dict[str, np.ndarray]:
-        """`theta` and `averaged`, each (trials, d)."""
+        """Returns `theta` and `averaged`, each (trials, d)."""
         if self.has_begun and not self.complete:
             raise PgcError(
                 f"{self.path} is not finished; continue it with: pgc train --resume {self.path}"
@@ -119,14 +119,14 @@ class Run(Folder):
         return out
 
     def write_part(self, index: int, happened: Iterable[Happened]) -> None:
-        """The submissions since the last part."""
+        """Writes the submissions since the last part."""
         tables = [pa.table(h._asdict(), schema=SCHEMA) for h in happened]
         buffer = io.BytesIO()
         pq.write_table(pa.concat_tables([SCHEMA.empty_table(), *tables]), buffer)
         self.write(f"metrics/part-{index:05d}.parquet", buffer.getvalue())
 
     def drop_parts_from(self, index: int) -> None:
-        """Forget what was written after the checkpoint."""
+        """Deletes the parts that no checkpoint counts."""
         for part in (self.path / "metrics").glob("part-*.parquet"):
             if int(part.stem.removeprefix("part-")) >= index:
                 part.unlink()

@@ -56,7 +56,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of a cell."""
+    """The numbers that are kept of a cell."""
 
     fst: np.ndarray  # (trials,), ∞ where there was no success
     curve: np.ndarray  # (whole, points): μ_n, at `n`
@@ -68,7 +68,7 @@ class Outcome:
 
 
 class Batch:
-    """The cells that share one program."""
+    """The cells that share one compiled program."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells, self.problems = list(cells), [cell.problem for cell in cells]
@@ -130,7 +130,7 @@ class Batch:
         return float(self.block_rounds[0]), float(slowest_of_each_block.sum())
 
     def outcomes(self, crew: Crew | None) -> dict[str, Outcome]:
-        """By the names of the cells."""
+        """Returns the outcomes, by the names of the cells."""
         scores = self._greedy_scores(crew)
         return {
             cell.name: Outcome(

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 
 class Verdict(Enum):
-    """What became of a request."""
+    """What became of a request: the answer that the asker gets."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
@@ -65,7 +65,7 @@ class Answer(NamedTuple):
 
 
 class Desk:
-    """One group of requests.
+    """Decides one group of requests, in their order.
 
     It is told what the store knows of their tokens and offers, decides, and knows what to write.
     """
@@ -93,7 +93,7 @@ class Desk:
                 self._late.add((offer.token, offer.offer_id))
 
     def decide(self, request: Ask | Answer) -> Issued | Verdict:
-        """The next request of the group."""
+        """Decides the next request of the group."""
         if request.token not in self._left:
             return Verdict.UNKNOWN_TOKEN
         return self._offer(request.fresh) if isinstance(request, Ask) else self._report(request)

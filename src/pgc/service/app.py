@@ -61,7 +61,7 @@ docs/wire.md.</p><table>{rows}</table></html>"""
 
 
 def make_app(keeper: Keeper) -> FastAPI:
-    """The application of one keeper."""
+    """Returns the HTTP application that devices and the public reach."""
     app = _explained(
         FastAPI(title="pgc aggregator", version=__version__, docs_url=None, redoc_url=None)
     )
@@ -146,7 +146,7 @@ def make_app(keeper: Keeper) -> FastAPI:
 
     @app.get("/", response_class=HTMLResponse)
     async def page() -> HTMLResponse:
-        """What can be seen of it."""
+        """The live page, for people."""
         return HTMLResponse(PAGE)
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
@@ -208,7 +208,7 @@ def make_operator_app(keeper: Keeper) -> FastAPI:
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> str:
-        """In Prometheus's text format."""
+        """Counts and gauges in Prometheus's text format."""
         lines = ["# TYPE pgc_requests_total counter"]
         lines += [
             f'pgc_requests_total{{what="{what}",result="{result}"}} {n}'

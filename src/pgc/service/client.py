@@ -92,14 +92,14 @@ class ServiceClient:
         return time.monotonic() + self._ahead if self._ahead else time.time()
 
     def card(self) -> dict[str, Any]:
-        """What is public about the model."""
+        """Returns what the service publishes about the model."""
         made = self._json(self._ask("GET", "", b""))
         if not isinstance(made, dict):
             raise PgcError(f"{self._url} does not answer as a pgc service does")
         return made
 
     def offer(self) -> bytes | None:
-        """An offer; None if this token's reports are used up."""
+        """Returns an offer; None if this token's reports are used up."""
         answer = self._ask("POST", "/offers", b"")
         return None if answer.status_code == 410 else answer.content
 

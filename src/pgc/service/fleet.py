@@ -37,7 +37,7 @@ from pgc.wire.values import Delivery
 
 
 def recipe_for(world: World, card: Any) -> Recipe:
-    """A service's recipe, for this world."""
+    """Returns the recipe that a service publishes, completed for this world."""
     actions = world.actions
     return Recipe.read(
         card,
@@ -96,7 +96,7 @@ def _training(world: World, recipe: Recipe, dim: int, episodes: int) -> LocalTra
 
 
 class Joined(NamedTuple):
-    """How it went for some devices."""
+    """What became of some devices, in numbers."""
 
     accepted: int
     ended: Counter[str]
@@ -129,7 +129,7 @@ class Fleet:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self, at_once: int) -> Joined:
-        """All of them, some at a time."""
+        """Runs all devices, `at_once` of them at a time."""
         ended: Counter[str] = Counter()
         accepted = left = done = failed = 0
 
@@ -191,7 +191,7 @@ class HostEnvironment:
         return self.world.observation.flat(self.env.reset()[0]), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Observation, reward, terminated, truncated."""
+        """Returns observation, reward, terminated and truncated of one step."""
         seen, reward, terminated, truncated, _ = self.env.step(self.world.acting.plain(action))
         return (
             self.world.observation.flat(seen),

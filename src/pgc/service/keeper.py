@@ -42,7 +42,7 @@ while."""
 
 @dataclass
 class Keeper:
-    """See the module. One for each process."""
+    """The service without transport: one for each process (see the module)."""
 
     url: str
     offer_seconds: int = OFFER_SECONDS
@@ -83,7 +83,7 @@ class Keeper:
         return self.models[name]
 
     def offer(self, token: str, name: str) -> Future[Issued | Verdict]:
-        """Step 1.
+        """Step 1: asks for an offer, and returns when it is stored.
 
         The future is done when the offer is on the disk: after a crash its report will be known.
         """
@@ -164,7 +164,7 @@ class Keeper:
         return issue_tokens(self.database, count, submissions)
 
     def revoke_token(self, token: str) -> bool:
-        """From now on it is unknown."""
+        """Revokes a token: from now on it is unknown."""
         with self.database.writing() as db:
             return store.revoke_token(db, store.hash_token(token))
 
@@ -194,11 +194,11 @@ class Keeper:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait to be written."""
+        """Number of requests that wait to be written."""
         return self._writer.waiting
 
     def close(self) -> None:
-        """Finish what is waiting."""
+        """Finishes what is waiting, and closes the store."""
         self._writer.close()
         self._updater.close()
         self.database.close()

@@ -128,7 +128,7 @@ class Model:
 
     @property
     def at_once(self) -> int:
-        """How many reports `take` takes."""
+        """How many reports `take` takes at most in one call."""
         return max(1, min(AT_ONCE, NUMBERS_AT_ONCE // len(self.state.theta)))
 
     def publish(self, state: AggregatorState) -> Published:

@@ -79,7 +79,7 @@ def revoke_token(db: sql.Connection, hashed: bytes) -> bool:
 
 
 class Tally(NamedTuple):
-    """How tokens stand, together."""
+    """How many tokens there are of each kind."""
 
     usable: int
     reports_left: int
@@ -88,7 +88,7 @@ class Tally(NamedTuple):
 
 
 def count_tokens(db: sql.Connection) -> Tally:
-    """Of all of them."""
+    """Counts the tokens: usable, used up, revoked."""
 
     def count(which: sql.ColumnElement[bool]) -> int:
         return int(
@@ -216,7 +216,7 @@ def reports_after(
 
 
 def last_payloads(db: sql.Connection, model: str, most: int) -> list[bytes]:
-    """Of the reports that were accepted last."""
+    """Returns the payloads of the reports that were accepted last."""
     query = (
         sql.select(reports.c.payload)
         .where(reports.c.model == model)
@@ -230,7 +230,7 @@ def last_payloads(db: sql.Connection, model: str, most: int) -> list[bytes]:
 
 
 def create_model(db: sql.Connection, name: str, config: str, state: bytes) -> None:
-    """A new model, at version 0."""
+    """Adds a model, at version 0."""
     db.execute(models.insert().values(name=name, config=config, accepted=0))
     _insert_versions(db, name, [Kept(0, 0, state)])
 
@@ -273,7 +273,7 @@ def _insert_versions(db: sql.Connection, model: str, made: Sequence[Kept]) -> No
 
 
 def load_version(db: sql.Connection, model: str, version: int | None = None) -> Kept | None:
-    """A version, or the newest."""
+    """Returns a version that is kept, or the newest; None if there is none."""
     columns = (versions.c.version, versions.c.applied, versions.c.state, versions.c.restored)
     query = sql.select(*columns).where(versions.c.model == model)
     query = (

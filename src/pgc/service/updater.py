@@ -34,7 +34,7 @@ RECENT, RECENT_NUMBERS = 2000, 2**24
 
 
 class Seat:
-    """The right to update."""
+    """The right to update θ, which one process holds."""
 
     def __init__(self, database: Store) -> None:
         self._store = database
@@ -120,7 +120,7 @@ class Updater:
         return self._leads
 
     def wake(self) -> None:
-        """There is something to do."""
+        """Tells the thread that there is something to do."""
         self._wake.set()
 
     def settle(self, seconds: float = 60.0) -> None:
@@ -139,12 +139,12 @@ class Updater:
                     raise TimeoutError("the updater does not move")
 
     def recent(self, name: str, version: int) -> Published | None:
-        """A version, if it is in memory."""
+        """Returns a version if it is in memory, else None."""
         newest = self._models[name].published
         return newest if version == newest.version else self._recent.get((name, version))
 
     def published(self, name: str, version: int) -> Published:
-        """A version that was offered, new or old."""
+        """Returns a version that was offered, however old."""
         made = self.recent(name, version)
         if made is None:
             with self._store.reading() as db:

@@ -46,7 +46,7 @@ class Point(NamedTuple):
 
 
 async def watch(keeper: Keeper) -> None:
-    """Look now and then, for ever."""
+    """Looks at every model now and then, for ever."""
     said, before = time.monotonic(), Counter(keeper.counts)
     while True:
         try:
@@ -69,7 +69,7 @@ async def watch(keeper: Keeper) -> None:
 
 
 def look(keeper: Keeper, model: Model) -> Point:
-    """Where it stands now."""
+    """Returns where a model stands now."""
     training, published, score_bit = model.training, model.published, model.score_bit
     received, _ = keeper.accepted(model.name)
     score = success = margin = None

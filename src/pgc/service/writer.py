@@ -31,7 +31,7 @@ class Unwritten(Exception):
 
 
 class Writer:
-    """One thread that writes.
+    """One thread that writes groups of requests to the store.
 
     `after` is called in it after each commit in which reports were accepted.
     """
@@ -51,7 +51,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, request: Ask | Answer) -> Future[Issued | Verdict]:
-        """The verdict, once it is on the disk."""
+        """Returns a future of the verdict, done when it is on the disk."""
         future: Future[Issued | Verdict] = Future()
         try:
             self._queue.put_nowait((request, future))
@@ -61,7 +61,7 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """How much is waiting."""
+        """How many requests wait to be written."""
         return self._queue.qsize()
 
     def close(self) -> None:
