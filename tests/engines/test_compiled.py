@@ -68,7 +68,7 @@ def test_the_fast_engine_is_the_simple_loop(case):
     state, records = run_engine(compiled.engine_of(problem), seeds)
     for trial in (0, 7):
         oracle = reference.run(problem, seed=seeds[:, trial])
-        when = records.delivered[:, trial]
+        when = records.arrived[:, trial]
         assert when.sum() == submissions
         np.testing.assert_allclose(
             records.score[when, trial], oracle.scores, rtol=0 if loose == 1 else 1e-4
@@ -84,7 +84,7 @@ def test_the_fast_engine_is_the_simple_loop(case):
             )
         for name in ("version", "received", "buffer_count", "discarded", "averaged"):
             assert int(getattr(state.aggregator, name)[trial]) == int(getattr(oracle.state, name))
-    assert records.staleness[records.delivered].max() > 0
+    assert records.staleness[records.arrived].max() > 0
 
 
 def test_how_often_the_host_looks_does_not_change_a_bit():
@@ -219,7 +219,7 @@ def test_without_noise_the_engine_is_clipped_sgd_exactly():
     training, learning_rate = problem.training, 0.5
     seeds = compiled.trial_seeds(2, np.arange(32))
     state, records = run_engine(compiled.engine_of(problem), seeds)
-    assert records.staleness[records.delivered].max() == 0  # with one worker nothing is stale
+    assert records.staleness[records.arrived].max() == 0  # with one worker nothing is stale
     theta = initial_theta(seeds[:, 0], PAPER_NET, "glorot")
 
     @jax.jit

@@ -48,12 +48,14 @@ class Outcome:
 
     @property
     def submissions(self) -> int:
-        """How many reports were delivered."""
+        """How many reports have arrived."""
         return len(self.scores)
 
     @property
     def steps(self) -> int:
-        """Environment steps of delivered reports: in CartPole an episode's score is its length."""
+        """Environment steps of reports that arrived: in CartPole an episode's score is
+        its length.
+        """
         return sum(self.scores)
 
 
@@ -82,7 +84,7 @@ def randomize(gradient: np.ndarray, settings: Settings, rng: np.random.Generator
 def virtual_time_loop(
     theta: Any, episode: Episode, privatize: Callable[[np.ndarray], np.ndarray], settings: Settings
 ) -> Outcome:
-    """Algorithm 1 with W workers in virtual time: the earliest finished report is delivered, its
+    """Algorithm 1 with W workers in virtual time: the earliest finished report arrives, its
     worker starts anew.
     """
     began, first = time.perf_counter(), theta

@@ -32,8 +32,8 @@ def bench(
 ) -> dict[str, Any]:
     """Measure.
 
-    Compilation is timed apart. `live` steps are those of delivered reports: padding and waiting do
-    not count.
+    Compilation is timed apart. `live` steps are those of reports that arrived: padding and waiting
+    do not count.
     """
     if mechanism not in KNOWN:
         raise PgcError(f"bench knows the mechanisms {' and '.join(KNOWN)}, not '{mechanism}'")

@@ -101,7 +101,7 @@ def trials_of(*problems: Problem) -> Trials:
 
 
 def advance(some: Sequence[Trials], crew: Crew | None) -> Iterator[tuple[int, Happened]]:
-    """Play on for a while in all of them; tell which of them delivered what.
+    """Play on for a while in all of them; tell what arrived in which of them.
 
     Blocks of all compiled ones are played together, so that every core is busy.
     """

@@ -1,9 +1,9 @@
 """The compiled engine: `reference.py` for many trials at once, compiled. Bit for bit repeatable.
 
-Each lane is one trial. An episode is played when θ is copied and delivered at its finish tick, so a
-trial needs only one player: while it plays, the trial's other W − 1 workers hold finished reports
-that are not yet due. Lanes run freely; one that has finished delivers the trial's earliest pending
-report, hands the new θ to that worker, and plays on.
+Each lane is one trial. An episode is played when θ is copied, and its report arrives at its finish
+tick, so a trial needs only one player: while it plays, the trial's other W − 1 workers hold
+finished reports that are not yet due. Lanes run freely. When one has finished, the trial's earliest
+pending report arrives; its worker is handed the new θ and plays on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UPDATE_SHARE = 32
 
 
 class Pending(NamedTuple):
-    """What each of the W workers of each lane has finished and not yet delivered."""
+    """What each of the W workers of each lane has finished, and what has not yet arrived."""
 
     report: jax.Array  # g̃ (d, W, lanes)
     bit: jax.Array  # (W, lanes)
@@ -72,9 +72,9 @@ class State(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One turn: what was delivered in each lane, if anything."""
+    """One turn: the report that arrived in each lane, if any did."""
 
-    delivered: jax.Array
+    arrived: jax.Array
     n: jax.Array  # index of the submission within its trial, starting at 1
     score: jax.Array
     ticks: jax.Array
@@ -198,19 +198,19 @@ class Engine:
         earliest = jnp.argmin(pending.ends, axis=0)
         first = jnp.arange(self.workers)[:, None] == earliest
         due = _take(pending, first)
-        delivered = complete & due.real
+        arrived = complete & due.real
         taken = jax.vmap(Aggregator.take, -1, -1)(
             self.aggregator, state.aggregator, due.report, due.version
         )
-        updated = self._update(taken, delivered)
+        updated = self._update(taken, arrived)
         averaged = jax.vmap(Aggregator.average, -1, -1)(self.aggregator, updated)
-        aggregator = select(delivered, averaged, state.aggregator)
+        aggregator = select(arrived, averaged, state.aggregator)
         staleness = state.aggregator.version - due.version
 
         # Step 1: that worker copies θ and plays its next agent.
         index = _take_row(state.started, first)
         next_play = self._begin(state.seed, earliest, index, aggregator.received)
-        monitor, stop = self._watch(state.monitor, due.bit, delivered)
+        monitor, stop = self._watch(state.monitor, due.bit, arrived)
         state = State(
             seed=state.seed,
             aggregator=aggregator,
@@ -224,7 +224,7 @@ class Engine:
             running=state.running & (aggregator.received < self.submissions) & ~stop,
         )
         return state, Record(
-            delivered, aggregator.received, due.score, due.ticks, staleness, due.ends, due.bit
+            arrived, aggregator.received, due.score, due.ticks, staleness, due.ends, due.bit
         )
 
     def _reports(self, delivery: Delivery, play: agents.Play) -> tuple[jax.Array, jax.Array]:
@@ -244,12 +244,12 @@ class Engine:
         """What stands in for `_reports` when no lane has completed a submission."""
         return jnp.zeros_like(delivery.theta), jnp.zeros(play.score.shape, bool)
 
-    def _update(self, state: AggregatorState, delivered: jax.Array) -> AggregatorState:
+    def _update(self, state: AggregatorState, arrived: jax.Array) -> AggregatorState:
         """Step 4 where a buffer is full.
 
         Dear updates are made for a few lanes at a time: few of them are due in any one turn.
         """
-        full = jax.vmap(Aggregator.full, -1)(self.aggregator, state) & delivered
+        full = jax.vmap(Aggregator.full, -1)(self.aggregator, state) & arrived
         if not self.aggregator.updates_are_dear:
             return select(full, jax.vmap(Aggregator.update, -1, -1)(self.aggregator, state), state)
         lanes = full.shape[0]
@@ -273,16 +273,16 @@ class Engine:
         return made
 
     def _watch(
-        self, monitor: Monitor, bit: jax.Array, delivered: jax.Array
+        self, monitor: Monitor, bit: jax.Array, arrived: jax.Array
     ) -> tuple[Monitor, jax.Array]:
         """Stop when the debiased success rate of a whole window exceeds `stop_rate` by two standard
         deviations.
         """
         score_bit = self.randomiser.score_bit
         if self.stop_rate is None or score_bit is None:
-            return monitor, jnp.zeros_like(delivered)
-        reports = monitor.reports + delivered
-        ones = monitor.ones + (delivered & bit)
+            return monitor, jnp.zeros_like(arrived)
+        reports = monitor.reports + arrived
+        ones = monitor.ones + (arrived & bit)
         full = reports >= self.stop_window
         return Monitor(
             jnp.where(full, 0, reports), jnp.where(full, 0, ones)

@@ -111,7 +111,7 @@ class HostSimulation:
             self._trials[i].running = False
 
     def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
-        """Have the crew play on for a while, and tell what was delivered."""
+        """Have the crew play on for a while, and tell what arrived."""
         assert crew is not None
         rows: list[tuple[Any, ...]] = []
         failed: PgcError | None = None

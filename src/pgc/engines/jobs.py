@@ -75,7 +75,7 @@ def scores(
 def advance(
     config: str, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int
 ) -> tuple[Any, ...]:
-    """Some turns of a block of compiled trials: its state afterwards, and what was delivered, by
+    """Some turns of a block of compiled trials: its state afterwards, and what arrived, by
     lane.
     """
     return _program(config, state[-1].shape[-1]).advance(numbers, state, turns)

@@ -33,11 +33,11 @@ class Program:
     def advance(
         self, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int
     ) -> tuple[Any, ...]:
-        """Some turns: the state afterwards, and what was delivered (see `delivered`)."""
+        """Some turns: the state afterwards, and what arrived (see `arrived`)."""
         engine: Engine = jax.tree.unflatten(self._engine, [jnp.asarray(leaf) for leaf in numbers])
         before: State = jax.tree.unflatten(self._state, [jnp.asarray(leaf) for leaf in state])
         after, records = engine.advance(before, turns)
-        return leaves(after), delivered(jax.device_get(records))
+        return leaves(after), arrived(jax.device_get(records))
 
 
 def leaves(tree: Any) -> list[np.ndarray]:
@@ -45,11 +45,11 @@ def leaves(tree: Any) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
 
 
-def delivered(records: Record) -> tuple[np.ndarray, ...]:
+def arrived(records: Record) -> tuple[np.ndarray, ...]:
     """One entry for each report, by lane and then by arrival: lane, n, score, steps, staleness,
     tick, bit.
     """
-    lane, turn = np.nonzero(records.delivered.T)
+    lane, turn = np.nonzero(records.arrived.T)
     r: Any = records
     return lane, *(
         column[turn, lane] for column in (r.n, r.score, r.ticks, r.staleness, r.ends, r.bit)

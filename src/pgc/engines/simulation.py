@@ -27,7 +27,7 @@ from pgc.config.problem import Problem
 from pgc.engines.compiled import Engine, Record, State, engine_of, in_lanes, trial_seeds
 from pgc.engines.crew import Crew
 from pgc.engines.jobs import Job
-from pgc.engines.program import delivered, leaves
+from pgc.engines.program import arrived, leaves
 from pgc.engines.trials import Happened
 from pgc.errors import PgcError
 
@@ -52,7 +52,7 @@ class Block(NamedTuple):
 @jax.jit
 def count(records: Record) -> tuple[jax.Array, jax.Array]:
     """Returns the environment steps and the submissions in some records."""
-    return jnp.sum(jnp.where(records.delivered, records.ticks, 0)), jnp.sum(records.delivered)
+    return jnp.sum(jnp.where(records.arrived, records.ticks, 0)), jnp.sum(records.arrived)
 
 
 class Simulation:
@@ -106,7 +106,7 @@ class Simulation:
         return flags[: self.trials]
 
     def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
-        """Play on for a while in every block, and tell what was delivered."""
+        """Play on for a while in every block, and tell what arrived."""
         for _, happened in advance([self], crew):
             yield happened
 
@@ -191,13 +191,14 @@ class Simulation:
 def advance(
     simulations: Sequence[Simulation], crew: Crew | None = None
 ) -> Iterator[tuple[int, Happened]]:
-    """Play on for a while in every block of several simulations; tell which of them delivered what.
+    """Play on for a while in every block of several simulations; tell what arrived in which of
+    them.
 
     A crew, if there is one, plays the blocks: each goes there as plain arrays and comes back, so
     nothing is lost with a worker, and every trial is what it is in one process.
     """
     played = (
-        _play_on(simulations, lambda r: delivered(jax.device_get(r)))
+        _play_on(simulations, lambda r: arrived(jax.device_get(r)))
         if crew is None
         else _have_played(simulations, crew)
     )

@@ -11,7 +11,7 @@ from pgc.engines.crew import Crew
 
 
 class Happened(NamedTuple):
-    """Delivered reports, one entry each, ordered by trial and then by arrival."""
+    """Reports that arrived, one entry each, ordered by trial and then by arrival."""
 
     trial: np.ndarray
     n: np.ndarray  # index of the submission within its trial, starting at 1
@@ -39,7 +39,7 @@ class Trials(Protocol):
         """Which trials still collect, (trials,)."""
 
     def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
-        """Play on for a while, and tell what was delivered."""
+        """Play on for a while, and tell what arrived."""
 
     def stop(self, trials: Sequence[int]) -> None:
         """Let these trials collect no more."""

@@ -93,7 +93,7 @@ class Batch:
         self.done = np.zeros(sum(trials), bool)
 
     def note(self, happened: Happened) -> None:
-        """Take what was delivered in one block."""
+        """Take what arrived in one block."""
         self.tracker.add_all(happened.trial, happened.score)
         self.received += np.bincount(happened.trial, minlength=len(self.received))
         self.steps += np.bincount(happened.trial, happened.steps, minlength=len(self.steps)).astype(
