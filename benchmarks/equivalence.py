@@ -26,6 +26,7 @@ from pgc.config import configure
 from pgc.config.problem import build
 from pgc.engines.evaluation import greedy_scores
 from pgc.engines.simulation import Simulation
+from pgc.randomise.device import EXACT
 from pgc.service.app import make_app
 from pgc.service.client import ServiceClient
 from pgc.service.fleet import Fleet, recipe_for
@@ -81,6 +82,7 @@ def through_the_service(epsilon: float, trials: int, reports: int, port: int) ->
                 population=training.population,
                 recipe=recipe_for(training.world, model.recipe.card),
                 seed=seed,
+                accepts=EXACT,
                 say=lambda *_: None,
             )
             joined = fleet.run(at_once=model.config.workers)

@@ -1,5 +1,6 @@
 """A mechanism from outside the package goes wherever those of pgc go: simulation, device, service, audit, inspection."""
 
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ from pgc.randomise.device import Device, Refusal
 from pgc.randomise.mechanisms.registry import MECHANISMS, ON_THE_WIRE, on_the_wire
 from pgc.service.model import Model
 from pgc.wire import Malformed, Offer, Query
+from tests.waiting import LIMIT
 
 NAME = "tests.randomise.outside:CoordinateSign"
 SMALL = dict(
@@ -214,3 +216,15 @@ def test_exactness_is_not_inherited():
     lifted = NormLift(dim=3, epsilon=1.0, clip=1.0, inner=Duchi(dim=4, epsilon=1.0))
     leaky = type("Leaky", (NormLift,), {})(dim=3, epsilon=1.0, clip=1.0, inner=lifted.inner)
     assert on_the_wire(lifted) and not on_the_wire(leaky)
+
+
+def test_the_command_line_is_told_of_it(outside, tmp_path, capsys):
+    """In a process that has not imported it, `pgc inspect` needs --mechanism."""
+    (tmp_path / "offer").write_bytes(offer_for(outside(dim=2, epsilon=1.0, clip=1.0)).encode())
+    command = [sys.executable, "-m", "pgc.cli", "inspect", str(tmp_path / "offer")]
+    unknown = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert unknown.returncode == 2 and "mechanism 200 is unknown" in unknown.stderr
+    known = subprocess.run(
+        [*command, "--mechanism", NAME], capture_output=True, text=True, timeout=LIMIT, check=True
+    )
+    assert "randomised by coordinate-sign" in known.stdout

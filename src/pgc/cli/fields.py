@@ -38,4 +38,8 @@ Store = Annotated[
         "ends. Also from $PGC_STORE, which other users of the machine cannot read."
     ),
 ]
+OwnMechanism = Annotated[
+    str | None,
+    arg(help="Also know this mechanism of your own, MODULE:CLASS, that offers may ask for."),
+]
 WHO_PLAYS = ("--engine", "--address")

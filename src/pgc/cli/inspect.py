@@ -7,9 +7,10 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import Json
+from pgc.cli.fields import Json, OwnMechanism
 from pgc.cli.parsing import parse, print_json
 from pgc.privacy.inspection import inspect as run_inspect
+from pgc.randomise.mechanisms.registry import find_mechanism
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,15 @@ class Inspect:
     """The file, or a run folder."""
     offer: Path | None = None
     """The offer that a report answers: with it the report is explained fully."""
+    mechanism: OwnMechanism = None
     json: Json = False
 
 
 def inspect(given: list[str]) -> int:
     """Run `pgc inspect` with the given flags."""
     args = parse(Inspect, "inspect", given)
+    if args.mechanism is not None:
+        find_mechanism(args.mechanism)  # importing it makes its number known
     facts = run_inspect(args.file, args.offer)
     if args.json:
         return print_json(facts)

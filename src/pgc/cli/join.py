@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import Json
+from pgc.cli.fields import Json, OwnMechanism
 from pgc.cli.parsing import parse, print_json
 from pgc.errors import Interrupted, PgcError, require
 
@@ -64,6 +64,7 @@ class Join:
     """How many of several devices run at the same time."""
     patience: float = 3600.0
     """Seconds to keep trying when the service cannot be reached."""
+    mechanism: OwnMechanism = None
     json: Json = False
 
 
@@ -74,10 +75,15 @@ def join(given: list[str]) -> int:
 
     from pgc.local_training.worlds.population import Population
     from pgc.local_training.worlds.registry import world_of
+    from pgc.randomise.device import EXACT
+    from pgc.randomise.mechanisms.registry import find_mechanism
     from pgc.service.client import ServiceClient
     from pgc.service.fleet import Fleet, recipe_for
 
     args = parse(Join, "join", given)
+    accepts = EXACT
+    if args.mechanism is not None:
+        accepts = (*EXACT, find_mechanism(args.mechanism).name)
     admitted, ledgers = _admitted(args)
     world = world_of(args)
     varied = world.default_population if args.population is None else args.population
@@ -119,6 +125,7 @@ def join(given: list[str]) -> int:
         world=world,
         population=Population.parse(world, varied),
         recipe=recipe_for(world, card.get("recipe")),
+        accepts=accepts,
         seed=int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed,
         say=say,
     )

@@ -123,6 +123,8 @@ class Fleet:
     recipe: Recipe
     seed: int
     """Of the ψ of the devices."""
+    accepts: Sequence[str]
+    """Names of the mechanisms that the devices are willing to use."""
     say: Callable[[int, int], None]
     """Told how many devices have ended, and how many reports were accepted."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -161,6 +163,7 @@ class Fleet:
             device = Device(
                 open_ledger(self.ledgers[n], self.limit, self.new_ledgers),
                 player=self._player(n),
+                accepts=self.accepts,
                 clock=service.clock,
             )
             accepted, why = run_device(service, device)
