@@ -19,7 +19,7 @@ from pgc.engines.crew import Processes
 from pgc.engines.host import HostSimulation
 from pgc.engines.jobs import Job, answers, host_policy
 from pgc.errors import PgcError
-from pgc.local_training.on_host import Asked, HostAgents
+from pgc.local_training.on_host import HostAgents, Task
 from pgc.numerics.projection import lift
 from pgc.numerics.randomness import trial_seed
 from pgc.randomise.on_host import decode
@@ -72,7 +72,7 @@ def oracle(made):
                 )
                 alpha = float(made.schedule.alpha(state.received))
                 basis = None if state.basis is None else np.asarray(state.basis, float)
-                ask = Asked(trial, begun, agent, np.asarray(state.theta, float), basis, alpha)
+                ask = Task(trial, begun, agent, np.asarray(state.theta, float), basis, alpha)
                 at_work.append((ask, answers(made, them, [ask])[0], state.version))
                 begun += 1
             ask, sent, version = at_work.popleft()
@@ -125,7 +125,7 @@ def test_an_answer_does_not_depend_on_what_is_asked_beside_it():
     made = problem(local_episodes=3, estimator="policy-gradient", alpha_start=0.5)
     theta = np.asarray(made.training.policy.init(jax.random.key(0), "flat"), float)
     basis = np.asarray(made.aggregator.subspace.basis(jnp.asarray(theta, jnp.float32)), float)
-    asks = [Asked(i % 3, i, i, theta + 0.01 * i, basis, 0.3) for i in range(40)]
+    asks = [Task(i % 3, i, i, theta + 0.01 * i, basis, 0.3) for i in range(40)]
 
     def in_parts(size):
         them = HostAgents(made.training, 0, host_policy(made))
@@ -184,7 +184,7 @@ def test_an_agent_stays_in_its_world():
     """T = 3 submissions of one agent have one ψ; another agent's may differ."""
     made = problem(submissions_per_agent=3, epsilon=3.0)
     them = HostAgents(made.training, 0, host_policy(made))
-    asks = [Asked(0, n, n // 5 // 3 * 5 + n % 5, np.zeros(1), None, 0.0) for n in range(60)]
+    asks = [Task(0, n, n // 5 // 3 * 5 + n % 5, np.zeros(1), None, 0.0) for n in range(60)]
     by_agent = {}
     for ask in asks:
         by_agent.setdefault(ask.agent, set()).add(them._psi(ask))

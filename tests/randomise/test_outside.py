@@ -147,8 +147,8 @@ def test_what_is_charged_is_what_is_promised(made):
     with pytest.raises(PgcError, match="does not promise the ε that is charged"):
         Query.of(twice(dim=2, epsilon=1.0, clip=1.0))
     careless = made(
-        from_asked=classmethod(
-            lambda cls, asked, *, dim, epsilon: cls(dim=dim, epsilon=5.0, clip=1.0)
+        from_wire=classmethod(
+            lambda cls, form, *, dim, epsilon: cls(dim=dim, epsilon=5.0, clip=1.0)
         )
     )
     with pytest.raises(PgcError, match="does not promise the ε that is charged"):
@@ -191,7 +191,7 @@ def test_what_cannot_randomise_at_all_is_refused_before_anything_is_played(chang
 
 
 def test_numbers_that_a_mechanism_cannot_take_are_refused(made):
-    failing = made(from_asked=classmethod(lambda cls, asked, *, dim, epsilon: 1 / (asked.size - 3)))
+    failing = made(from_wire=classmethod(lambda cls, form, *, dim, epsilon: 1 / (form.size - 3)))
     query = Query.of(make_mechanism("coordinate-sign", dim=2, epsilon=1.0, clip=1.0))
     with pytest.raises(Malformed, match="ZeroDivisionError"):
         replace(query, kind=failing.wire_number, size=3)

@@ -27,7 +27,7 @@ from pgc.engines.crew import Crew
 from pgc.engines.jobs import Job, Sent
 from pgc.engines.trials import Happened
 from pgc.errors import PgcError
-from pgc.local_training.on_host import Asked
+from pgc.local_training.on_host import Task
 from pgc.numerics.projection import lift
 from pgc.numerics.randomness import agent_number, trial_seed
 from pgc.randomise.on_host import decode
@@ -46,7 +46,7 @@ AHEAD = 2
 class Begun:
     """A submission under way, in the order in which agents began."""
 
-    ask: Asked
+    ask: Task
     version: int
 
 
@@ -83,8 +83,8 @@ class HostSimulation:
         self._accept = jax.jit(problem.aggregator.accept)
         self._lift = jax.jit(lift)
         self._seconds_each = JOB_SECONDS
-        self._asked: deque[Asked] = deque()
-        self._under_way: dict[int, tuple[float, list[Asked]]] = {}
+        self._asked: deque[Task] = deque()
+        self._under_way: dict[int, tuple[float, list[Task]]] = {}
         self._trials: list[Trial] = []
         start = jax.jit(problem.aggregator.start)
         for i in range(self.trials):
@@ -157,7 +157,7 @@ class HostSimulation:
             version, theta, basis = trial.offer
             agent = agent_number(worker, index, config.workers, config.submissions_per_agent)
             received = trial.begun - len(trial.flight)
-            ask = Asked(i, trial.begun, agent, theta, basis, self.problem.schedule.alpha(received))
+            ask = Task(i, trial.begun, agent, theta, basis, self.problem.schedule.alpha(received))
             trial.flight.append(Begun(ask, version))
             self._asked.append(ask)
             trial.begun += 1
@@ -262,7 +262,7 @@ class HostSimulation:
                 trial.answers.clear()
                 trial.flight = deque(
                     Begun(
-                        Asked(
+                        Task(
                             i,
                             n,
                             agent,

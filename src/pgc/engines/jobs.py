@@ -15,7 +15,7 @@ from pgc.config import from_yaml
 from pgc.config.problem import Problem, build
 from pgc.engines.program import Program
 from pgc.local_training.numpy_network import Network
-from pgc.local_training.on_host import Asked, HostAgents
+from pgc.local_training.on_host import HostAgents, Task
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.policies.on_host import HostPolicy, JaxOnHost
 from pgc.local_training.policies.own import OwnPolicy
@@ -46,12 +46,12 @@ class Sent(NamedTuple):
     ticks: int
 
 
-def play(config: str, asked: Sequence[Asked]) -> list[Sent]:
+def play(config: str, asked: Sequence[Task]) -> list[Sent]:
     """Steps 2 and 3 of some submissions, in a world that plays on the host."""
     return answers(_problem(config), agents_of(config), asked)
 
 
-def answers(problem: Problem, agents: HostAgents, asked: Sequence[Asked]) -> list[Sent]:
+def answers(problem: Problem, agents: HostAgents, asked: Sequence[Task]) -> list[Sent]:
     """Returns what some agents of a problem send: steps 2 and 3."""
     made = []
     for ask, played in zip(asked, agents.answer(asked), strict=True):  # 2 local training

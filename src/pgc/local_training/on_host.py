@@ -37,7 +37,7 @@ SPARE = 256
 """Environments that are kept for another episode."""
 
 
-class Asked(NamedTuple):
+class Task(NamedTuple):
     """One submission that is wanted.
 
     All of it is public but the trial's seed, which is a simulation's.
@@ -132,7 +132,7 @@ class HostAgents:
         assert isinstance(self.training.world, HostWorld)
         return self.training.world
 
-    def answer(self, asked: Sequence[Asked]) -> list[Played]:
+    def answer(self, asked: Sequence[Task]) -> list[Played]:
         """Play, and make one gradient of each submission's episodes."""
         training, recipe = self.training, self.recipe
         evolve, greedy = recipe.evolves, recipe.greedy
@@ -264,7 +264,7 @@ class HostAgents:
         self.spare.give(lane.order.psi, lane.env)
         return True
 
-    def _made(self, ask: Asked, episodes: list[History], xi: np.ndarray) -> Played:
+    def _made(self, ask: Task, episodes: list[History], xi: np.ndarray) -> Played:
         played, scored = (
             episodes[: self.training.episodes],
             episodes[-1] if self.recipe.score == "greedy" else episodes[0],
@@ -283,7 +283,7 @@ class HostAgents:
         except Exception as error:
             raise PgcError(f"the policy raised {in_one_line(error)}") from None
 
-    def _psi(self, ask: Asked) -> Any:
+    def _psi(self, ask: Task) -> Any:
         """Of the agent: the same over all its submissions."""
         population = self.training.population
         return population.pick(
@@ -292,5 +292,5 @@ class HostAgents:
             )
         )
 
-    def _rng(self, ask: Asked, stream: Stream, position: int = 0) -> np.random.Generator:
+    def _rng(self, ask: Task, stream: Stream, position: int = 0) -> np.random.Generator:
         return host_rng(self.seed, ask.trial, ask.n, stream, position)

@@ -16,8 +16,8 @@ from typing import Any
 from pgc.errors import PgcError, in_one_line
 from pgc.randomise.budget import LARGEST_NANO, epsilon_of, nano_of
 from pgc.randomise.mechanisms.base import Mechanism
-from pgc.randomise.mechanisms.forms import Asked
-from pgc.randomise.mechanisms.registry import ON_THE_WIRE, asked_for, on_the_wire
+from pgc.randomise.mechanisms.forms import WireForm
+from pgc.randomise.mechanisms.registry import ON_THE_WIRE, mechanism_for, on_the_wire
 from pgc.wire.fields import Malformed, Reader, check
 
 MOST_NUMBERS = 2**20
@@ -43,7 +43,7 @@ class Query:
     clip: float = 1.0
     """C; 1 for directions that are not lifted."""
     size: int = 0
-    """d̂ of `prs` and `prs-sign`, M of `index`, else 0 (`forms.Asked`)."""
+    """d̂ of `prs` and `prs-sign`, M of `index`, else 0 (`forms.WireForm`)."""
     nearest: int = 0
     """k of `index`, else 0."""
     flags: int = 0
@@ -58,16 +58,16 @@ class Query:
                 f"an offer cannot ask for '{mechanism.core.name}'; choose {known}; "
                 "one of your own needs a wire_number and @register"
             )
-        asked = mechanism.asked()
+        form = mechanism.to_wire()
         query = cls(
-            kind=asked.number,
+            kind=form.number,
             nano_epsilon=nano_of(mechanism.epsilon),
             score_nano_epsilon=nano_of(score_epsilon),
             dim=mechanism.dim,
-            clip=asked.clip,
-            size=asked.size,
-            nearest=asked.nearest,
-            flags=asked.flags,
+            clip=form.clip,
+            size=form.size,
+            nearest=form.nearest,
+            flags=form.flags,
         )
         if not _alike(mechanism, query.mechanism):
             raise PgcError(f"an offer for {mechanism.title} would ask for another mechanism")
@@ -118,8 +118,8 @@ class Query:
     @cached_property
     def mechanism(self) -> Mechanism:
         """Q, with the largest ε that is no more than what is charged."""
-        asked = Asked(self.kind, self.clip, self.size, self.nearest, self.flags)
-        return asked_for(asked, dim=self.dim, epsilon=epsilon_of(self.nano_epsilon))
+        form = WireForm(self.kind, self.clip, self.size, self.nearest, self.flags)
+        return mechanism_for(form, dim=self.dim, epsilon=epsilon_of(self.nano_epsilon))
 
     def encode(self) -> bytes:
         """As bytes; `dim` is written elsewhere in the offer."""

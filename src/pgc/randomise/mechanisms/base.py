@@ -5,10 +5,10 @@
     decode(code, public)      -> vector       on the aggregator
     error(norm)               -> number       its expected squared error, in closed form
 
-A mechanism owns all that is particular to it, and one file is enough to add one: besides these, its
-default clip, its form on the wire (`wire_number`, `asked`, `pack`), how it is released (`release`),
-the event that betrays most (`event`), and words for people (`parameters`, `in_words`). Each has a
-default, so that a mechanism for simulations needs none of them.
+A mechanism owns all that is particular to it, and one file is enough to add one: besides these,
+its default clip, its form on the wire (`wire_number`, `to_wire`, `pack`), how it is released
+(`exact_code`), the event that betrays most (`event`), and words for people (`parameters`,
+`in_words`). Each has a default, so that a mechanism for simulations needs none of them.
 
 `public` and `secret` are arrays of uniform 32-bit words, and that is all the randomness there is.
 In a simulation each has an address (`numerics/randomness.py`); on a device the secret ones come
@@ -31,7 +31,7 @@ import numpy as np
 
 from pgc.errors import PgcError
 from pgc.randomise.exact.words import public_words, secret_words
-from pgc.randomise.mechanisms.forms import Asked, Event
+from pgc.randomise.mechanisms.forms import Event, WireForm
 
 SMALLEST_CLIP = 1e-30
 SMALLEST_EPSILON = 1e-4
@@ -261,19 +261,19 @@ class Mechanism(ABC):
 
     # Wire: how an offer asks for it, and how a code is written into a report
 
-    def asked(self) -> Asked:
+    def to_wire(self) -> WireForm:
         """Returns its parameters as an offer carries them."""
         assert self.wire_number is not None
-        return Asked(self.wire_number, self.clip if self.clips else 1.0)
+        return WireForm(self.wire_number, self.clip if self.clips else 1.0)
 
     @classmethod
-    def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+    def from_wire(cls, form: WireForm, *, dim: int, epsilon: float) -> Mechanism:
         """Returns the mechanism that an offer asks for. Refuses numbers that mean nothing to it."""
-        _check(cls.clips or asked.clip == 1.0, "a direction that is not lifted has no clip")
-        _check(asked.flags == 0, "flags are unknown")
-        _check(asked.size == 0, "a size without a meaning")
-        _check(asked.nearest == 0, "a number of nearest without a meaning")
-        return cls(dim=dim, epsilon=epsilon, clip=asked.clip)
+        _check(cls.clips or form.clip == 1.0, "a direction that is not lifted has no clip")
+        _check(form.flags == 0, "flags are unknown")
+        _check(form.size == 0, "a size without a meaning")
+        _check(form.nearest == 0, "a number of nearest without a meaning")
+        return cls(dim=dim, epsilon=epsilon, clip=form.clip)
 
     @property
     def code_bits(self) -> int:

@@ -19,7 +19,7 @@ Codes = np.ndarray
 """(n, …): as many codes."""
 
 
-class Asked(NamedTuple):
+class WireForm(NamedTuple):
     """A mechanism's parameters as an offer carries them, but for its dimension and ε."""
 
     number: int

@@ -18,7 +18,7 @@ import numpy as np
 from pgc.errors import PgcError, require
 from pgc.randomise.mechanisms import hadamard_code
 from pgc.randomise.mechanisms.base import Array, Mechanism
-from pgc.randomise.mechanisms.forms import Asked, Event
+from pgc.randomise.mechanisms.forms import Event, WireForm
 from pgc.randomise.mechanisms.randomized_response import WORD
 from pgc.randomise.mechanisms.sphere import (
     TINY,
@@ -254,18 +254,18 @@ class IndexCode(OnSphere):
         along = quantile(xp.where(inside, b * where, outside), self.dim)
         return self.size * leaning(along, u, secret[4:])
 
-    def asked(self) -> Asked:
+    def to_wire(self) -> WireForm:
         """Returns M and k."""
-        return super().asked()._replace(size=self.code_size, nearest=self.members)
+        return super().to_wire()._replace(size=self.code_size, nearest=self.members)
 
     @classmethod
-    def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+    def from_wire(cls, form: WireForm, *, dim: int, epsilon: float) -> Mechanism:
         """Returns the mechanism with this M and k."""
-        refuse_clip(asked)
-        if asked.flags:
+        refuse_clip(form)
+        if form.flags:
             raise PgcError("flags are unknown")
         return cls(
-            dim=dim, epsilon=epsilon, clip=asked.clip, code_size=asked.size, nearest=asked.nearest
+            dim=dim, epsilon=epsilon, clip=form.clip, code_size=form.size, nearest=form.nearest
         )
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from pgc.errors import PgcError
 from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism
 from pgc.randomise.mechanisms.clip import clip_l2
-from pgc.randomise.mechanisms.forms import LIFTED, Asked, Event
+from pgc.randomise.mechanisms.forms import LIFTED, Event, WireForm
 from pgc.randomise.mechanisms.index_code import IndexCode, fewest_and_most
 from pgc.randomise.mechanisms.sphere import OnSphere, far_away
 
@@ -131,9 +131,9 @@ class NormLift(Mechanism):
         """As long as the mechanism inside takes."""
         return self.inner.release_seconds
 
-    def asked(self) -> Asked:
+    def to_wire(self) -> WireForm:
         """The inner one's, with R and the flag of a lift."""
-        inside = self.inner.asked()
+        inside = self.inner.to_wire()
         return inside._replace(clip=self.clip, flags=inside.flags | LIFTED)
 
     @property

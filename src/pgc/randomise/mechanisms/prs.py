@@ -16,7 +16,7 @@ import numpy as np
 from pgc.errors import PgcError
 from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
 from pgc.randomise.mechanisms.clip import HUGE, clip_elements
-from pgc.randomise.mechanisms.forms import UNBIASED, Asked, Event
+from pgc.randomise.mechanisms.forms import UNBIASED, Event, WireForm
 from pgc.randomise.mechanisms.randomized_response import WORD, keep_threshold
 
 MOST_BITS = 23
@@ -202,10 +202,10 @@ class ProjectedRandomSign(Mechanism):
             total += sign * _entries(words, u.dtype)
         return total
 
-    def asked(self) -> Asked:
+    def to_wire(self) -> WireForm:
         """Returns d̂, C, and whether it is decoded to be unbiased."""
         assert self.wire_number is not None
-        return Asked(
+        return WireForm(
             self.wire_number,
             self.clip,
             size=self.reduced_dim,
@@ -213,20 +213,20 @@ class ProjectedRandomSign(Mechanism):
         )
 
     @classmethod
-    def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+    def from_wire(cls, form: WireForm, *, dim: int, epsilon: float) -> Mechanism:
         """Returns the mechanism with this d̂."""
-        if not 1 <= asked.size <= MOST_BITS:
-            raise PgcError(f"{asked.size} bits; 1 to {MOST_BITS} are possible")
-        if asked.flags not in (0, UNBIASED):
+        if not 1 <= form.size <= MOST_BITS:
+            raise PgcError(f"{form.size} bits; 1 to {MOST_BITS} are possible")
+        if form.flags not in (0, UNBIASED):
             raise PgcError("flags are unknown")
-        if asked.nearest:
+        if form.nearest:
             raise PgcError("a number of nearest without a meaning")
         return cls(
             dim=dim,
             epsilon=epsilon,
-            clip=asked.clip,
-            reduced_dim=asked.size,
-            unbiased=bool(asked.flags & UNBIASED),
+            clip=form.clip,
+            reduced_dim=form.size,
+            unbiased=bool(form.flags & UNBIASED),
         )
 
     @property

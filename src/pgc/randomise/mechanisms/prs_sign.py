@@ -14,7 +14,7 @@ import numpy as np
 
 from pgc.errors import PgcError
 from pgc.randomise.mechanisms.base import Array, Mechanism
-from pgc.randomise.mechanisms.forms import Asked
+from pgc.randomise.mechanisms.forms import WireForm
 from pgc.randomise.mechanisms.prs import ProjectedRandomSign
 from pgc.randomise.mechanisms.randomized_response import WORD
 from pgc.randomise.mechanisms.sphere import refuse_clip, scaled
@@ -81,15 +81,15 @@ class ProjectedSign(ProjectedRandomSign):
         )
         return xp.where(side > 0, highest, xp.where(side < 0, lowest, half))
 
-    def asked(self) -> Asked:
+    def to_wire(self) -> WireForm:
         """Returns d̂ alone: a side has no clip."""
         assert self.wire_number is not None
-        return Asked(self.wire_number, size=self.reduced_dim)
+        return WireForm(self.wire_number, size=self.reduced_dim)
 
     @classmethod
-    def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+    def from_wire(cls, form: WireForm, *, dim: int, epsilon: float) -> Mechanism:
         """Returns the mechanism with this d̂."""
-        refuse_clip(asked)
-        if asked.flags:
+        refuse_clip(form)
+        if form.flags:
             raise PgcError("flags are unknown")
-        return super().from_asked(asked, dim=dim, epsilon=epsilon)
+        return super().from_wire(form, dim=dim, epsilon=epsilon)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pgc.errors import PgcError, load
 from pgc.randomise.mechanisms.base import Guarantee, Mechanism
 from pgc.randomise.mechanisms.duchi import Duchi
-from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE, LAST_OUTSIDE, LIFTED, Asked
+from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE, LAST_OUTSIDE, LIFTED, WireForm
 from pgc.randomise.mechanisms.index_code import IndexCode
 from pgc.randomise.mechanisms.laplace import Laplace
 from pgc.randomise.mechanisms.laplace_readings import (
@@ -81,18 +81,18 @@ def on_the_wire(mechanism: Mechanism) -> bool:
     return plain and number is not None and ON_THE_WIRE.get(number) is type(core)
 
 
-def asked_for(asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+def mechanism_for(form: WireForm, *, dim: int, epsilon: float) -> Mechanism:
     """Returns the mechanism that an offer asks for, or refuses."""
-    kind = ON_THE_WIRE[asked.number]
-    if not asked.flags & LIFTED:
-        return kind.from_asked(asked, dim=dim, epsilon=epsilon)
+    kind = ON_THE_WIRE[form.number]
+    if not form.flags & LIFTED:
+        return kind.from_wire(form, dim=dim, epsilon=epsilon)
     if not kind.lifts:
         raise PgcError(f"{kind.name} cannot be lifted")
-    plain = asked._replace(clip=1.0, flags=asked.flags & ~LIFTED)
-    inner = kind.from_asked(plain, dim=dim + 1, epsilon=epsilon)
+    plain = form._replace(clip=1.0, flags=form.flags & ~LIFTED)
+    inner = kind.from_wire(plain, dim=dim + 1, epsilon=epsilon)
     if not isinstance(inner, OnSphere):
         raise PgcError(f"{kind.name} reports no direction, and cannot be lifted")
-    return NormLift(dim=dim, epsilon=epsilon, clip=asked.clip, inner=inner)
+    return NormLift(dim=dim, epsilon=epsilon, clip=form.clip, inner=inner)
 
 
 def find_mechanism(name: str) -> type[Mechanism]:
@@ -185,12 +185,12 @@ __all__ = [
     "ProjectedSign",
     "ScoreBit",
     "WideCoordinatewiseLaplace",
-    "asked_for",
     "best",
     "best_reduced_dim",
     "find_mechanism",
     "fitted",
     "make_mechanism",
+    "mechanism_for",
     "on_the_wire",
     "paper_reduced_dim",
     "register",

@@ -19,7 +19,7 @@ import numpy as np
 from pgc.errors import PgcError, require
 from pgc.randomise.mechanisms.base import Array, Guarantee, Mechanism, require_finite_epsilon
 from pgc.randomise.mechanisms.clip import HUGE, clip_elements
-from pgc.randomise.mechanisms.forms import Asked, Event
+from pgc.randomise.mechanisms.forms import Event, WireForm
 
 TINY = 1e-30
 CELLS = 4096
@@ -78,15 +78,15 @@ class OnSphere(Mechanism):
         mean, along, across = self.moments
         return norm**2 * ((along + (self.dim - 1) * across) / mean**2 - 1)
 
-    def asked(self) -> Asked:
+    def to_wire(self) -> WireForm:
         """Returns its number alone: a direction has no clip."""
-        return super().asked()._replace(clip=1.0)
+        return super().to_wire()._replace(clip=1.0)
 
     @classmethod
-    def from_asked(cls, asked: Asked, *, dim: int, epsilon: float) -> Mechanism:
+    def from_wire(cls, form: WireForm, *, dim: int, epsilon: float) -> Mechanism:
         """Returns the mechanism, for a direction of `dim` numbers."""
-        refuse_clip(asked)
-        return super().from_asked(asked, dim=dim, epsilon=epsilon)
+        refuse_clip(form)
+        return super().from_wire(form, dim=dim, epsilon=epsilon)
 
     def opposite(
         self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]
@@ -101,9 +101,9 @@ class OnSphere(Mechanism):
         return self.opposite(far_away(self), words, self.prepare)
 
 
-def refuse_clip(asked: Asked) -> None:
+def refuse_clip(form: WireForm) -> None:
     """A direction has no clip."""
-    if asked.clip != 1.0:
+    if form.clip != 1.0:
         raise PgcError("a direction that is not lifted has no clip")
 
 
