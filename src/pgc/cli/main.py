@@ -16,7 +16,7 @@ COMMANDS: dict[str, str] = {
     "evaluate": "a saved policy, world by world; a picture or a GIF",
     "compare": "several runs on one figure",
     "inspect": "what exactly is in this offer, report, ledger or run, in words",
-    "audit": "try to break a mechanism's claim: a lower bound on ε from samples; exits 1 if it is",
+    "audit": "try to break a mechanism's claim: a lower bound on ε from samples; exits 1 if broken",
     "account": "what T submissions cost, basic and tight; amplification by shuffling",
     "serve": "the aggregator as a service for real devices",
     "tokens": "which devices may report to it",
