@@ -103,7 +103,8 @@ class Folder:
             raise PgcError(f"{path} does not exist; is this a folder that pgc made?")
         try:
             with safe_open(path, framework="numpy") as file:
-                return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
+                names = list(file.keys())  # a safetensors file is no mapping
+                return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
         except (SafetensorError, OSError, ValueError) as error:
             raise PgcError(f"{path} is damaged or truncated ({error}); start a new run") from None
 
