@@ -13,7 +13,9 @@ from pgc.config import configure
 from pgc.config.problem import build
 from pgc.errors import PgcError
 from pgc.local_training.estimators.loss import Episode
-from pgc.local_training.numpy_player import NumpyPlayer, coordinates, tried
+from pgc.local_training.numpy_episodes import Order
+from pgc.local_training.numpy_estimator import coordinates, tried
+from pgc.local_training.numpy_player import Home, NumpyPlayer
 from pgc.local_training.recipe import Recipe
 from pgc.randomise.device import Device, Refusal
 from pgc.wire import Malformed, Offer, Query, Report
@@ -71,9 +73,8 @@ def test_the_numbers_are_those_of_the_definitions(name, rng):
     basis = jax.jit(problem.aggregator.start)(jnp.asarray(theta)).basis
     xi = tried(rng, training.dim, training.episodes)
     assert xi.shape == (training.dim, training.episodes)
-    episodes = [
-        player._episode(theta.astype(float), 0.3, False, rng) for _ in range(training.episodes)
-    ]
+    order = Order(theta.astype(float), Home(player.environment), rng, 0.3, False)
+    episodes = player.episodes(iter([order] * training.episodes))
     mine = coordinates(
         recipe, theta.astype(float), None if basis is None else np.asarray(basis), episodes, xi
     )
@@ -123,13 +124,8 @@ def test_devices_teach_a_policy(tmp_path, bits_of_a_seed):
     state, accept = problem.aggregator.start(jnp.asarray(theta)), jax.jit(problem.aggregator.accept)
 
     def score(theta):
-        rng = np.random.default_rng(0)
-        return np.mean(
-            [
-                player._episode(np.asarray(theta, float), 0.0, True, rng).rewards.sum()
-                for _ in range(10)
-            ]
-        )
+        order = Order(np.asarray(theta, float), Home(player.environment), None, 0.0, True)
+        return np.mean([e.rewards.sum() for e in player.episodes(iter([order] * 10))])
 
     before = score(theta)
     for n in range(30):

@@ -1,26 +1,24 @@
 """Step 2 on a device, with NumPy alone: play θ in the device's own world, and make the numbers that
 will be randomised.
 
-The definitions are those of `estimators/` (loss.py, baseline.py, evolution.py), in which a test
-finds the same numbers. Nothing here leaves the device but through `Device`.
+A device is one lane of `numpy_episodes.play`, and its numbers are those of `numpy_estimator.py`.
+Nothing here leaves the device but through `Device`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from pgc.local_training import numpy_actions
-from pgc.local_training.numpy_network import Network, Passed, cotangents, scaled
+from pgc.local_training.numpy_episodes import History, Order, play
+from pgc.local_training.numpy_estimator import coordinates, nearby, tried
+from pgc.local_training.numpy_network import Network
 from pgc.local_training.recipe import Recipe
 from pgc.wire import Offer
 
-BASELINE_RIDGE = 1e-3
-STD_FLOOR = 1e-6
-GRID = 4
-"""Places across, and down, in which a picture is compared."""
 MOST_TRIED = 2**22
 """Numbers in all directions that are tried for one report: 32 MiB."""
 
@@ -35,13 +33,24 @@ class Environment(Protocol):
         """Observation, reward, terminated, truncated, and anything."""
 
 
-class History(NamedTuple):
-    """One episode: the paper's history H_n."""
+@dataclass(frozen=True)
+class Home:
+    """A device's environment as a `Place`."""
 
-    observations: np.ndarray  # (T + 1, features)
-    actions: np.ndarray  # (T,) or (T, numbers)
-    rewards: np.ndarray  # (T,)
-    terminated: bool
+    environment: Environment
+
+    def reset(self) -> np.ndarray:
+        """Begins an episode, and returns its first observation."""
+        return np.asarray(self.environment.reset()[0], float).ravel()
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
+        """Returns observation, reward, terminated and truncated of one step."""
+        plain = int(action) if action.ndim == 0 else action.astype(np.float32)
+        seen, reward, terminated, truncated, _ = self.environment.step(plain)
+        return np.asarray(seen, float).ravel(), float(reward), bool(terminated), bool(truncated)
+
+    def leave(self) -> None:
+        """Does nothing: the next episode is played in the same environment."""
 
 
 @dataclass(frozen=True)
@@ -66,208 +75,37 @@ class NumpyPlayer:
             offer.theta.size == self.recipe.dim and offer.query.dim * offer.episodes <= MOST_TRIED
         )
 
-    def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
-        """The coordinates z to randomise, and whether the score reached Θ."""
+    def play(self, offer: Offer, stop: Callable[[], bool] | None = None) -> tuple[np.ndarray, bool]:
+        """Returns the coordinates z to randomise, and whether the score reached Θ."""
         recipe, theta = self.recipe, offer.theta.astype(float)
         # its own, from the operating system; it decides actions, never a report
         rng = np.random.default_rng()
-        evolve = recipe.evolves
-        xi = (
-            tried(rng, offer.query.dim, offer.episodes) if evolve else np.zeros((0, offer.episodes))
+        xi = tried(rng, offer.query.dim if recipe.evolves else 0, offer.episodes)
+        episodes = self.episodes(self._orders(offer, theta, xi, rng), stop)
+        scored = episodes.pop() if recipe.score == "greedy" else episodes[0]
+        z = coordinates(recipe, theta, offer.basis, episodes, xi)
+        return z, bool(scored.rewards.sum() >= recipe.score_threshold)
+
+    def episodes(
+        self, orders: Iterator[Order], stop: Callable[[], bool] | None = None
+    ) -> list[History]:
+        """Plays orders one after the other."""
+        return play(
+            orders,
+            Network(self.recipe),
+            self.recipe,
+            width=1,
+            fixed_steps=self.fixed_steps,
+            stop=stop,
         )
-        episodes = []
+
+    def _orders(
+        self, offer: Offer, theta: np.ndarray, xi: np.ndarray, rng: np.random.Generator
+    ) -> Iterator[Order]:
+        """Yields the local episodes, and the one that is scored where that is another."""
+        home, recipe = Home(self.environment), self.recipe
         for e in range(offer.episodes):
-            near = theta + recipe.spread * lift(offer.basis, xi[:, e]) if evolve else theta
-            episodes.append(self._episode(near, offer.alpha, recipe.greedy, rng))
-        scored = episodes[0] if recipe.score == "training" else self._episode(theta, 0.0, True, rng)
-        return coordinates(
-            recipe, theta, offer.basis, episodes, xi
-        ), scored.rewards.sum() >= recipe.score_threshold
-
-    def _episode(
-        self, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator
-    ) -> History:
-        environment = self.environment
-        first, _ = environment.reset()
-        seen, actions, rewards = [np.asarray(first, float).ravel()], [], []
-        terminated = ended = False
-        while not ended:
-            actions.append(self._act(theta, seen[-1], alpha, greedy, rng))
-            after, reward, terminated, truncated, _ = environment.step(_plain(actions[-1]))
-            seen.append(np.asarray(after, float).ravel())
-            rewards.append(float(reward))
-            ended = terminated or truncated or len(rewards) >= self.recipe.max_steps
-        if self.fixed_steps:
-            self._play_on(self.recipe.max_steps - len(rewards), theta, alpha, greedy, rng)
-        return History(np.array(seen), np.array(actions), np.array(rewards), bool(terminated))
-
-    def _play_on(
-        self, steps: int, theta: np.ndarray, alpha: float, greedy: bool, rng: np.random.Generator
-    ) -> None:
-        ended = True
-        for _ in range(steps):
-            if ended:
-                seen, _ = self.environment.reset()
-            action = self._act(theta, np.asarray(seen, float).ravel(), alpha, greedy, rng)
-            seen, _, terminated, truncated, _ = self.environment.step(_plain(action))
-            ended = terminated or truncated
-
-    def _act(
-        self,
-        theta: np.ndarray,
-        observation: np.ndarray,
-        alpha: float,
-        greedy: bool,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
-        """Draws one action, as one lane of `numpy_actions.draw`."""
-        outputs = Network(self.recipe).forward(theta, observation[None]).outputs
-        u = rng.random((1, numpy_actions.uniforms(self.recipe)))
-        chosen = numpy_actions.draw(self.recipe, outputs, u, np.array([alpha]), np.array([greedy]))
-        return np.asarray(chosen[0])
-
-
-def tried(rng: np.random.Generator, dim: int, episodes: int) -> np.ndarray:
-    """ξ (dim, e): standard normal, and in each second episode its opposite."""
-    half = rng.standard_normal((dim, -(-episodes // 2)))
-    return np.stack([half, -half], axis=-1).reshape(dim, -1)[:, :episodes]
-
-
-def coordinates(
-    recipe: Recipe,
-    theta: np.ndarray,
-    basis: np.ndarray | None,
-    episodes: list[History],
-    xi: np.ndarray,
-    network: Differentiable | None = None,
-) -> np.ndarray:
-    """Returns z, what is reported of these episodes."""
-    if recipe.evolves:
-        return evolution(recipe, episodes, xi)
-    g = gradient(recipe, theta, episodes, network)
-    return g if basis is None else basis.T @ g
-
-
-def lift(basis: np.ndarray | None, vector: np.ndarray) -> np.ndarray:
-    """W c, in θ-space."""
-    return vector if basis is None else basis @ vector
-
-
-def evolution(recipe: Recipe, episodes: list[History], xi: np.ndarray) -> np.ndarray:
-    """Returns z = −(Σ ξ ξᵀ + k·I)⁻¹ Σ A ξ / σ (`estimators/evolution.py`)."""
-    targets = [returns(recipe, e, 0.0) for e in episodes]
-    features = [fit_features(recipe, e.observations[:-1]) for e in episodes]
-    beta = fit(recipe, np.concatenate(features), np.concatenate(targets))
-    advantage = np.array([r[0] - f[0] @ beta for r, f in zip(targets, features, strict=True)])
-    # (ξ ξᵀ + k·I)⁻¹ ξ = ξ (ξᵀ ξ + k·I)⁻¹: as large as the episodes are many
-    gram = xi.T @ xi + len(xi) * np.eye(len(episodes))
-    made: np.ndarray = -xi @ np.linalg.solve(gram, advantage - advantage.mean()) / recipe.spread
-    return made
-
-
-class Differentiable(Protocol):
-    """A policy over one flat θ that can be differentiated: `Network`, or one of one's own."""
-
-    def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
-        """Outputs and values at observations, a row for each."""
-
-    def backward(
-        self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
-    ) -> np.ndarray:
-        """The gradient (d,) of a sum over steps, from its derivatives by outputs and values."""
-
-
-def gradient(
-    recipe: Recipe,
-    theta: np.ndarray,
-    episodes: list[History],
-    network: Differentiable | None = None,
-) -> np.ndarray:
-    """Returns g, the gradient of the paper's loss, the mean over the local episodes
-    (`estimators/loss.py`).
-    """
-    network, critic = network or Network(recipe), recipe.critic
-    passed = [network.forward(theta, e.observations) for e in episodes]
-    last = [
-        _last_value(recipe, p.values[-1], e.terminated)
-        for p, e in zip(passed, episodes, strict=True)
-    ]
-    targets = [returns(recipe, e, v) for e, v in zip(episodes, last, strict=True)]
-    if recipe.fits:
-        features = np.concatenate([fit_features(recipe, e.observations[:-1]) for e in episodes])
-        joined = np.concatenate(targets)
-        residual = joined - features @ fit(recipe, features, joined)
-        deviation = np.sqrt(np.mean(residual**2)) if recipe.standardize == "scale" else 1.0
-        targets = np.split(
-            residual / max(deviation, STD_FLOOR), np.cumsum([len(t) for t in targets])[:-1]
-        )
-    total = np.zeros(len(theta))
-    for episode, target, p in zip(episodes, targets, passed, strict=True):
-        steps = Passed([x[:-1] for x in p.inputs], p.outputs[:-1], p.values[:-1])
-        advantage = target - steps.values if critic else target
-        chosen, entropy = cotangents(recipe, steps.outputs, episode.actions)
-        to_outputs = advantage[:, None] * chosen + recipe.entropy_weight * entropy
-        to_values = -2 * recipe.value_weight * advantage if critic else np.zeros(len(target))
-        weight = 1 / len(target) if recipe.reduction == "mean" else 1.0
-        total += weight * network.backward(theta, steps, to_outputs, to_values)
-    return total / len(episodes)
-
-
-def returns(recipe: Recipe, episode: History, after: float) -> np.ndarray:
-    """R_t, with `after` for V(s_T)."""
-    rewards = episode.rewards
-    if recipe.reward != "step":
-        won = rewards.sum() >= recipe.score_threshold
-        rewards = np.zeros_like(rewards)
-        rewards[-1] = (
-            (1.0 if won else -1.0) if recipe.reward == "end" else -float(episode.terminated)
-        )
-    made = np.empty(len(rewards))
-    for t in range(len(rewards) - 1, -1, -1):
-        after = made[t] = rewards[t] + recipe.discount * after
-    return made
-
-
-def fit_features(recipe: Recipe, observations: np.ndarray) -> np.ndarray:
-    """What returns are fitted with, a row for each step: (1, τ, τ², x, x²), or a constant."""
-    ones = np.ones((len(observations), 1))
-    if recipe.baseline != "local":
-        return ones
-    time = np.arange(len(observations))[:, None] / recipe.max_steps
-    x = scaled(observations, recipe) if recipe.image is None else coarse(observations, recipe.image)
-    return np.concatenate([ones, time, time**2, x, x**2], axis=1)
-
-
-def coarse(observations: np.ndarray, image: tuple[int, int, int]) -> np.ndarray:
-    """A picture's brightness in GRID × GRID places, in [−1, 1], a row for each."""
-    height, width, _ = image
-    grey = observations.reshape(-1, *image).mean(axis=3) / 127.5 - 1
-    down, across = min(GRID, height), min(GRID, width)
-    rows, columns = np.arange(height) * down // height, np.arange(width) * across // width
-    strips = np.stack([grey[:, rows == i].mean(axis=1) for i in range(down)], axis=1)
-    return np.stack(
-        [strips[:, :, columns == j].mean(axis=2) for j in range(across)], axis=2
-    ).reshape(len(grey), -1)
-
-
-def fit(recipe: Recipe, features: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """β: by ridge regression for a local baseline, else the mean."""
-    gram, k = features.T @ features, features.shape[1]
-    ridge = max(BASELINE_RIDGE * np.trace(gram) / k, 1e-12) if recipe.baseline == "local" else 0.0
-    made: np.ndarray = np.linalg.solve(gram + ridge * np.eye(k), features.T @ targets)
-    return made
-
-
-def _last_value(recipe: Recipe, value: float, terminated: bool) -> float:
-    if (
-        not recipe.critic
-        or recipe.bootstrap == "zero"
-        or (recipe.bootstrap == "timeout" and terminated)
-    ):
-        return 0.0
-    return value
-
-
-def _plain(action: np.ndarray) -> Any:
-    """As environments take it: an int, or an array."""
-    return int(action) if action.ndim == 0 else action.astype(np.float32)
+            near = nearby(recipe, theta, offer.basis, xi[:, e])
+            yield Order(near, home, rng, offer.alpha, recipe.greedy)
+        if recipe.score == "greedy":
+            yield Order(theta, home, None, 0.0, True)

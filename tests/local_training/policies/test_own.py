@@ -14,7 +14,7 @@ from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError
 from pgc.local_training.estimators.loss import Episode, gradient
 from pgc.local_training.numpy_network import Network
-from pgc.local_training.on_host import HostAgents, Order
+from pgc.local_training.on_host import HostAgents
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.policies.on_host import JaxOnHost
 from pgc.local_training.policies.own import OwnPolicy, from_function
@@ -256,7 +256,7 @@ def test_a_torch_module_plays_on_the_host(tmp_path, rng):
     np.testing.assert_array_equal(odd.each(thetas[:3], seen[:3]), rows[:3])
     them = HostAgents(made.training, 0, policy)
     orders = [
-        Order(theta if i % 2 else theta + 0.1, them.world.default_psi, i, None, 0.0, True)
+        them.greedy_order(theta if i % 2 else theta + 0.1, them.world.default_psi, i)
         for i in range(6)
     ]
     together = them.play(orders)

@@ -10,7 +10,7 @@ from pgc.config import configure
 from pgc.config.problem import build
 from pgc.engines.jobs import host_policy
 from pgc.errors import PgcError
-from pgc.local_training.on_host import HostAgents, Order
+from pgc.local_training.on_host import HostAgents
 from pgc.local_training.worlds.host import EnvironmentFailed
 from pgc.local_training.worlds.population import Population
 from pgc.local_training.worlds.registry import make_world
@@ -28,9 +28,7 @@ def agents(world, **settings):
 def played(world, n=1, **settings):
     them = agents(world, **settings)
     theta = np.asarray(them.training.policy.init(__import__("jax").random.key(0), "flat"), float)
-    return them.play(
-        [Order(theta, them.world.default_psi, seed, None, 0.0, True) for seed in range(n)]
-    )
+    return them.play([them.greedy_order(theta, them.world.default_psi, seed) for seed in range(n)])
 
 
 def test_what_is_public_of_an_environment_is_what_gymnasium_says():
@@ -167,7 +165,7 @@ def test_a_time_limit_is_no_terminal_state():
 
 def test_only_a_time_out_is_bootstrapped():
     """The same rewards, once cut and once ended, with a critic: targets differ by γ^(T−t)·V(s_T)."""
-    from pgc.local_training.numpy_player import gradient
+    from pgc.local_training.numpy_estimator import gradient
 
     them = agents(
         HERE + "Endless",
@@ -177,7 +175,7 @@ def test_only_a_time_out_is_bootstrapped():
         max_steps=6,
     )
     theta = np.asarray(them.training.policy.init(__import__("jax").random.key(3), "glorot"), float)
-    [episode] = them.play([Order(theta, them.world.default_psi, 0, None, 0.0, True)])
+    [episode] = them.play([them.greedy_order(theta, them.world.default_psi, 0)])
     cut, ended, lost = (
         gradient(them.recipe, theta, [e], them.network)
         for e in (

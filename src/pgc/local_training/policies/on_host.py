@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pgc.local_training.numpy_episodes import LanePolicy
+from pgc.local_training.numpy_estimator import Differentiable
 from pgc.local_training.numpy_network import Passed
 from pgc.local_training.policies.own import OwnPolicy
 
@@ -20,31 +22,8 @@ WIDTH = 64
 are."""
 
 
-class HostPolicy(Protocol):
-    """A policy over one flat θ, in arrays of NumPy."""
-
-    def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
-        """Outputs and values at observations, a row for each."""
-
-    def backward(
-        self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
-    ) -> np.ndarray:
-        """The gradient (d,) of a sum over steps, from its derivatives by outputs and values."""
-
-    def stack(self, thetas: list[np.ndarray]) -> Any:
-        """Several θ, for `each`."""
-
-    def put(self, stack: Any, row: int, theta: np.ndarray) -> None:
-        """Another θ in a row."""
-
-    def keep(self, stack: Any, rows: np.ndarray) -> Any:
-        """Returns the stack with these rows only."""
-
-    def each(self, stack: Any, observations: np.ndarray) -> np.ndarray:
-        """Outputs of each θ at its own observation.
-
-        A row does not depend on the others, to the bit.
-        """
+class HostPolicy(LanePolicy, Differentiable, Protocol):
+    """A policy over one flat θ, in arrays of NumPy: it acts in lanes, and is differentiated."""
 
 
 @dataclass(frozen=True, eq=False)
