@@ -106,7 +106,7 @@ def make_offer(problem, *, offer_id=1, theta=None, epsilon=1.0) -> Offer:
 def test_a_device_answers_with_a_world(name, tmp_path, rng):
     problem, player = make(name)
     theta = rng.normal(size=player.recipe.dim).astype(np.float32) * 0.1
-    device = Device.create(tmp_path / "l.db", 10.0, player=player)
+    device = Device.create(tmp_path / "l.db", 10.0, player=player, slot_seconds=0)
     offer = make_offer(problem, theta=theta)
     report = device.answer(offer.encode())
     assert isinstance(report, bytes) and Report.decode(report, offer).score_bit in (True, False)
@@ -119,7 +119,7 @@ def test_devices_teach_a_policy(tmp_path, bits_of_a_seed):
     theta = np.random.default_rng(3).normal(size=player.recipe.dim).astype(np.float32) * 0.3
     player.environment.reset(seed=0)
     device = Device.create(
-        tmp_path / "l.db", 400.0, player=player
+        tmp_path / "l.db", 400.0, player=player, slot_seconds=0
     )  # one ledger stands for all of them
     state, accept = problem.aggregator.start(jnp.asarray(theta)), jax.jit(problem.aggregator.accept)
 
@@ -186,7 +186,10 @@ class Panic(BaseException):
 def test_a_world_that_fails_is_answered_for_all_the_same(when, how, tmp_path):
     problem, player = make("default")
     device = Device.create(
-        tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(when, how))
+        tmp_path / "l.db",
+        10.0,
+        slot_seconds=0,
+        player=replace(player, environment=Broken(when, how)),
     )
     offer = make_offer(problem)
     with np.errstate():  # restores what the world sets
@@ -200,10 +203,10 @@ class Sloppy:
     def __init__(self, made):
         self.made = made
 
-    def fits(self, offer):
-        return True
+    def objection(self, offer):
+        return None
 
-    def play(self, offer):
+    def play(self, offer, stop):
         return self.made
 
 
@@ -220,13 +223,15 @@ class Sloppy:
 )
 def test_a_player_that_returns_nonsense_is_answered_for_all_the_same(made, tmp_path):
     problem, _ = make("default")
-    device = Device.create(tmp_path / "l.db", 10.0, player=Sloppy(made))
+    device = Device.create(tmp_path / "l.db", 10.0, player=Sloppy(made), slot_seconds=0)
     assert isinstance(device.answer(make_offer(problem)), bytes)
 
 
 def test_an_offer_that_would_take_all_memory_is_refused(tmp_path):
     problem, player = make("default", subspace="full", estimator="policy-gradient")
-    device = Device.create(tmp_path / "l.db", 10.0, player=player, most_episodes=65_535)
+    device = Device.create(
+        tmp_path / "l.db", 10.0, player=player, most_episodes=65_535, slot_seconds=0
+    )
     answer = device.answer(replace(make_offer(problem), episodes=65_535))
     assert isinstance(answer, Refusal) and device.balance.spent == 0
 
@@ -234,17 +239,21 @@ def test_an_offer_that_would_take_all_memory_is_refused(tmp_path):
 def test_ctrl_c_is_not_an_answer(tmp_path):
     problem, player = make("default")
     device = Device.create(
-        tmp_path / "l.db", 10.0, player=replace(player, environment=Broken(3, KeyboardInterrupt()))
+        tmp_path / "l.db",
+        10.0,
+        slot_seconds=0,
+        player=replace(player, environment=Broken(3, KeyboardInterrupt())),
     )
     with pytest.raises(KeyboardInterrupt):
         device.answer(make_offer(problem))
-    assert device.balance.spent == 0
+    assert device.balance.reports == 1  # it is paid for, and a retry is answered without a play
+    assert isinstance(device.answer(make_offer(problem)), bytes)
 
 
 def test_an_offer_for_another_policy_is_refused_before_it_costs(tmp_path):
     _, player = make("default")
     other, _ = make("default", hidden=(8,))
-    device = Device.create(tmp_path / "l.db", 10.0, player=player)
+    device = Device.create(tmp_path / "l.db", 10.0, player=player, slot_seconds=0)
     answer = device.answer(make_offer(other))
     assert isinstance(answer, Refusal) and "not one that this device can play" in answer.reason
     assert device.balance.spent == 0

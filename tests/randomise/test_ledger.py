@@ -24,6 +24,12 @@ def ledger(tmp_path):
     return Ledger.create(tmp_path / "ledger.db", 1.0)
 
 
+def pay(ledger, offer_id, digest, cost, report):
+    """Charges for an offer and answers it, as a device does."""
+    before = ledger.reserve(offer_id, digest, cost, b"blank")
+    return ledger.seal(offer_id, digest, report) if before is None else before
+
+
 def torture(*arguments) -> dict:
     made = subprocess.run(
         [sys.executable, "-m", "tests.randomise.torture", *map(str, arguments)],
@@ -37,14 +43,14 @@ def test_nine_ninths_are_one(tmp_path):
     ledger = Ledger.create(tmp_path / "a.db", 1.0)
     ninth = nano_of(1.0) // 9
     for n in range(9):
-        assert ledger.pay(n, DIGEST, ninth, b"r") == b"r"
+        assert pay(ledger, n, DIGEST, ninth, b"r") == b"r"
     assert ledger.balance.left == 1
     ten = Ledger.create(tmp_path / "b.db", 1.0)
     for n in range(10):
-        ten.pay(n, DIGEST, nano_of(0.1), b"r")
+        pay(ten, n, DIGEST, nano_of(0.1), b"r")
     assert ten.balance.left == 0 and ten.balance.reports == 10
     with pytest.raises(BudgetSpent, match=r"costs ε = 1e-09 and ε = 0 of ε = 1 is left"):
-        ten.pay(11, DIGEST, 1, b"r")
+        pay(ten, 11, DIGEST, 1, b"r")
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 9, 1.0, 2.5, 1e-4, 999.9])
@@ -61,17 +67,21 @@ def test_nano_epsilon_never_promises_more_than_is_charged(epsilon):
 
 
 def test_a_repeated_offer_gets_the_stored_bytes_and_another_one_is_refused(ledger):
-    assert ledger.pay(5, DIGEST, 10, b"first") == b"first"
-    assert ledger.pay(5, DIGEST, 10, b"second") == b"first" and ledger.balance.spent == 10
+    assert pay(ledger, 5, DIGEST, 10, b"first") == b"first"
+    assert pay(ledger, 5, DIGEST, 10, b"second") == b"first" and ledger.balance.spent == 10
     with pytest.raises(OtherOffer, match="one number gets one report"):
-        ledger.pay(5, b"\1" * 32, 10, b"third")
+        pay(ledger, 5, b"\1" * 32, 10, b"third")
     with pytest.raises(PgcError, match="at least one"):
-        ledger.pay(6, DIGEST, 0, b"free")
+        pay(ledger, 6, DIGEST, 0, b"free")
 
 
 INTERRUPTED = """
 import random, signal, sqlite3, statistics, sys, time  # the clock only chooses moments: an alarm at any of them must do no harm
 from pgc.device import Ledger, LedgerError
+
+def pay(ledger, offer_id, digest, cost, report):
+    before = ledger.reserve(offer_id, digest, cost, b"blank")
+    return ledger.seal(offer_id, digest, report) if before is None else before
 
 class Alarm(BaseException): pass
 def ring(*_): raise Alarm
@@ -80,12 +90,12 @@ path, rng, returned, interrupted = sys.argv[1], random.Random(0), {}, 0
 ledger, usual = Ledger.create(path, 100.0), []
 for n in range(30):
     begun = time.perf_counter()
-    ledger.pay(10**7 + n, bytes(32), 1000, b"r")
+    pay(ledger, 10**7 + n, bytes(32), 1000, b"r")
     usual.append(time.perf_counter() - begun)
 usual, n, other = statistics.median(usual), 0, sqlite3.connect(path)
 
 def on_disk(number, answer):  # as another process sees it, at this moment
-    row = other.execute("SELECT report FROM reports WHERE offer_id = ?", (number.to_bytes(8, "big"),)).fetchone()
+    row = other.execute("SELECT report FROM reports WHERE sealed AND offer_id = ?", (number.to_bytes(8, "big"),)).fetchone()
     assert row == (answer,), "returned what was not committed"
     return answer
 
@@ -95,19 +105,19 @@ while interrupted < 500 or len(returned) < 200:
     for attempt in range(3):
         try:
             signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 1.5 * usual))
-            answer = ledger.pay(number, bytes(32), 1000, rng.randbytes(8))
+            answer = pay(ledger, number, bytes(32), 1000, rng.randbytes(8))
             signal.setitimer(signal.ITIMER_REAL, 0)
             answers.append(on_disk(number, answer))
         except Alarm:
             interrupted += 1
-            stored = ledger.stored(number, bytes(32))  # in the handler, with the traceback alive: as a watchdog would
+            stored = ledger.answered(number, bytes(32))  # in the handler, with the traceback alive: as a watchdog would
             if stored is not None:
                 answers.append(on_disk(number, stored))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     for answer in answers:
         assert returned.setdefault(number, answer) == answer, "two reports for one offer"
-assert ledger.pay(10**6, bytes(32), 1000, b"x") == b"x"  # and it still works
+assert pay(ledger, 10**6, bytes(32), 1000, b"x") == b"x"  # and it still works
 """
 
 
@@ -124,8 +134,8 @@ def test_interrupted_from_outside(tmp_path):
 
 def test_a_call_inside_a_call_is_refused(ledger):
     with pytest.raises(LedgerError, match="in the middle of another call"):
-        ledger._alone(lambda _: ledger.stored(1, DIGEST))
-    assert ledger.stored(1, DIGEST) is None
+        ledger._alone(lambda _: ledger.answered(1, DIGEST))
+    assert ledger.answered(1, DIGEST) is None
 
 
 def test_a_ledger_is_created_once(ledger, tmp_path):
@@ -171,7 +181,7 @@ SPOILED = {
     "truncated": "cannot be used|damaged",
     "flipped": "cannot be used|damaged",
     "PRAGMA application_id = 7": "not a pgc ledger",
-    "PRAGMA user_version = 2": "a ledger of version 2",
+    "PRAGMA user_version = 3": "a ledger of version 3",
     "DROP TABLE reports": "tables were changed",
     "CREATE TRIGGER free AFTER INSERT ON reports BEGIN UPDATE budget SET spent = 0; END": "tables were changed",
     "DELETE FROM budget": "not the sum",
@@ -183,7 +193,7 @@ SPOILED = {
 @pytest.mark.parametrize("how", SPOILED)
 def test_open_refuses_rather_than_starting_from_zero(ledger, tmp_path, how):
     for n in range(40):
-        ledger.pay(n, DIGEST, 10, bytes(200))
+        pay(ledger, n, DIGEST, 10, bytes(200))
     ledger.close()
     path = tmp_path / "ledger.db"
     if "TRIGGER" in how:
@@ -213,14 +223,14 @@ def test_another_programs_database_is_left_as_it_is(tmp_path):
 def test_a_full_database_refuses(ledger):
     ledger._connection.execute("PRAGMA max_page_count = 5")
     with pytest.raises(LedgerError, match="full"):
-        ledger.pay(1, DIGEST, 10, bytes(50_000))
+        ledger.reserve(1, DIGEST, 10, bytes(50_000))
     assert ledger.balance.spent == 0
 
 
 def test_a_ledger_that_crossed_a_fork_is_refused(ledger):
     ledger._process = -1  # as it would be in a child; a fork here would lose this process's threads
     with pytest.raises(LedgerError, match="before a fork"):
-        ledger.pay(1, DIGEST, 10, b"x")
+        pay(ledger, 1, DIGEST, 10, b"x")
 
 
 def test_two_processes_cannot_overspend(tmp_path):
@@ -231,7 +241,7 @@ def test_two_processes_cannot_overspend(tmp_path):
         "import sys; from pgc.device import Ledger; from pgc.errors import BudgetSpent\n"
         "ledger, me, paid = Ledger.open(sys.argv[1]), int(sys.argv[2]), 0\n"
         "for n in range(100):\n"
-        "    try: paid += ledger.pay(me * 1000 + n, bytes(32), 10**6, b'r') == b'r'\n"
+        "    try: paid += ledger.reserve(me * 1000 + n, bytes(32), 10**6, b'r') is None\n"
         "    except BudgetSpent: pass\n"
         "print(paid)"
     )

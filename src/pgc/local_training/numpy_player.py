@@ -19,9 +19,6 @@ from pgc.local_training.numpy_network import Network
 from pgc.local_training.recipe import Recipe
 from pgc.wire import Offer
 
-MOST_TRIED = 2**22
-"""Numbers in all directions that are tried for one report: 32 MiB."""
-
 
 class Environment(Protocol):
     """A device's world, as Gymnasium has it."""
@@ -59,21 +56,34 @@ class NumpyPlayer:
 
     With `fixed_steps` each episode takes `max_steps` steps of the environment, whenever it ended:
     how many a device plays then says nothing about its world. (The rest of them is played and
-    forgotten.) What it computes of them still takes some milliseconds more or less: use a slot as
-    well.
+    forgotten.) What it computes of them still takes some milliseconds more or less: that is what
+    the slots of a `Device` are for.
     """
 
     environment: Environment
     recipe: Recipe
-    fixed_steps: bool = False
+    fixed_steps: bool = True
+    most_memory: int = 2**28
+    """Bytes. An offer that could need more, in any world, is refused before it is played."""
+    most_operations: float = 1e11
+    """Multiplications and additions of one report; an offer that could need more is refused."""
 
-    def fits(self, offer: Offer) -> bool:
-        """Whether θ is as long as the recipe's policy has it, and what would be tried fits into
-        memory.
-        """
-        return (
-            offer.theta.size == self.recipe.dim and offer.query.dim * offer.episodes <= MOST_TRIED
-        )
+    def objection(self, offer: Offer) -> str | None:
+        """Says why this offer cannot be played here, from what is public; None if it can."""
+        if offer.theta.size != self.recipe.dim:
+            return "the offer's policy is not one that this device can play"
+        bytes_, operations = most_work(self.recipe, offer)
+        if bytes_ > self.most_memory:
+            return (
+                f"playing could take {bytes_ / 2**20:.0f} MiB; this device gives "
+                f"{self.most_memory / 2**20:.0f} MiB"
+            )
+        if operations > self.most_operations:
+            return (
+                f"playing could take {operations:.1e} operations; this device gives "
+                f"{self.most_operations:.1e}"
+            )
+        return None
 
     def play(self, offer: Offer, stop: Callable[[], bool] | None = None) -> tuple[np.ndarray, bool]:
         """Returns the coordinates z to randomise, and whether the score reached Θ."""
@@ -109,3 +119,26 @@ class NumpyPlayer:
             yield Order(near, home, rng, offer.alpha, recipe.greedy)
         if recipe.score == "greedy":
             yield Order(theta, home, None, 0.0, True)
+
+
+def most_work(recipe: Recipe, offer: Offer) -> tuple[int, float]:
+    """Returns the bytes and the operations that one report takes at most, in any world.
+
+    From public numbers alone: what is refused for its size is refused in every home.
+    """
+    dim, asked, steps = recipe.dim, offer.query.dim, recipe.max_steps
+    episodes = offer.episodes + (recipe.score == "greedy")
+    seen, acted = len(recipe.bounds), 1 if isinstance(recipe.actions, int) else recipe.outputs
+    widths = seen + sum(recipe.hidden) + recipe.outputs + 1
+    numbers = episodes * (steps + 1) * (seen + acted + 1)  # histories
+    numbers += (steps + 1) * (seen + acted + 1 + 60)  # one of them as a list, with its objects
+    numbers += 3 * episodes * steps * (3 + 2 * seen)  # what returns are fitted with
+    numbers += 8 * dim + (dim * asked if offer.basis is not None else 0)
+    operations = 2.0 * episodes * steps * dim
+    if recipe.evolves:
+        numbers += 3 * asked * episodes + 3 * episodes**2
+        operations += 2.0 * episodes * asked * (dim + episodes)
+    else:
+        numbers += 6 * (steps + 1) * widths  # what the network made of one episode, and back
+        operations += 6.0 * episodes * steps * dim
+    return 8 * numbers, operations

@@ -2,14 +2,16 @@
 door.
 
     1 understand the offer, refuse what this device does not accept
-    2 play it in the device's own world
-    3 randomise; charge and store, in one transaction
-    4 return the stored bytes
+    2 charge, and store a report that says nothing: the answer, if anything below fails
+    3 play the offer in the device's own world, until a deadline
+    4 randomise, and store the report in the place of the first
+    5 return the stored bytes at the end of a slot
 
 **Guarantee.** Whatever offers come, in whatever order, from whomever, and whenever the process is
 killed: all that ever leaves through this door is ε-LDP for the device's private data, with the ε of
 its ledger. A refusal depends on the offer, on this device's settings and on what was charged
-before, never on a gradient or a score.
+before, never on a gradient or a score. No outcome of play is free, or goes unanswered: not an
+exception, not a kill for memory, not a play that never ends (docs/guarantees.md).
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE
 from pgc.randomise.mechanisms.registry import ON_THE_WIRE
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.randomise.release import as_vector, release, release_score
+from pgc.randomise.slots import DEFAULT_SLOT, Slot, wait
 from pgc.wire import Malformed, Offer, Report
 from pgc.wire.report import size_of
 
@@ -38,6 +41,9 @@ log = logging.getLogger("pgc.device")
 EXACT = tuple(kind.name for number, kind in ON_THE_WIRE.items() if number < FIRST_OUTSIDE)
 """The mechanisms of pgc that may leave a device. One from outside may as well, if the application
 names it in `accepts`."""
+Numbers = Callable[[Offer, Callable[[], bool]], Any]
+"""Makes what is to be randomised, and whether the score reached Θ, of an offer. It is also given a
+function that says whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +64,14 @@ class Player(Protocol):
     has one).
     """
 
-    def fits(self, offer: Offer) -> bool:
-        """Whether this is a policy for its world. From what is public."""
+    def objection(self, offer: Offer) -> str | None:
+        """Says why this offer cannot be played here, from what is public; None if it can."""
 
-    def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
-        """The numbers to randomise, as many as the query has (`offer.query.dim`), and whether the
-        score reached Θ.
+    def play(self, offer: Offer, stop: Callable[[], bool]) -> tuple[np.ndarray, bool]:
+        """Returns the numbers to randomise, as many as the query has (`offer.query.dim`), and
+        whether the score reached Θ.
+
+        Gives up, by any exception, soon after `stop` says yes: nobody waits for the result.
         """
 
 
@@ -89,9 +97,12 @@ class Device:
 
         `accepts`: mechanisms that it is willing to use. `most_epsilon`: the most that one report
         may cost; by default all that is left. `most_bytes`: of one report. `slot_seconds`: every
-        answer takes a whole number of these, so that time says nothing; choose it longer than any
-        play. `clock`: by which an offer has expired; a late report is of no use, and no risk, so
-        this may be the aggregator's.
+        answer leaves so long after it was asked for, so that time says nothing; `pgc slot` measures
+        how long is long enough. By default a device that plays has slots of 30 s, and one without a
+        player none, because it does not know when training began. 0 switches slots off: the time
+        of a report then tells of this device's world, and the ledger records that it left so.
+        `clock`: by which an offer has expired; a late report is of no use, and no risk, so this may
+        be the aggregator's.
         """
         known = [kind.name for kind in ON_THE_WIRE.values()]
         unknown = set(accepts) - set(known)
@@ -99,54 +110,40 @@ class Device:
             raise PgcError(
                 f"a device can accept {', '.join(known)}; not {', '.join(sorted(unknown))}"
             )
-        if slot_seconds is not None and not 0 < slot_seconds <= 86_400:
-            raise PgcError(
-                f"slot_seconds must be greater than 0, and at most a day, not {slot_seconds:g}"
-            )
         self._ledger, self._player, self._accepts = ledger, player, frozenset(accepts)
         self._most = None if most_epsilon is None else nano_of(most_epsilon)
-        self._most_episodes, self._most_bytes, self._slot = most_episodes, most_bytes, slot_seconds
-        self._clock = clock
+        self._most_episodes, self._most_bytes, self._clock = most_episodes, most_bytes, clock
+        default = 0.0 if player is None else DEFAULT_SLOT
+        self._slot = Slot(default if slot_seconds is None else slot_seconds)
+        self._reserved: dict[int, tuple[bytes, float]] = {}
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], epsilon: float, **settings: Any) -> Device:
-        """A device with a new ledger, whose limit is ε for life."""
-        return cls(Ledger.create(path, epsilon), **settings)
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        epsilon: float,
+        *,
+        device_id: str | None = None,
+        **settings: Any,
+    ) -> Device:
+        """Makes a device with a new ledger, whose limit is ε for life: once, when it is installed.
+
+        With `device_id`, a name that this device alone has, a second ledger is refused, also after
+        the first was lost.
+        """
+        return cls(Ledger.create(path, epsilon, device_id=device_id), **settings)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], **settings: Any) -> Device:
-        """A device with the ledger it has."""
-        return cls(Ledger.open(path), **settings)
+    def open(
+        cls, path: str | os.PathLike[str], *, device_id: str | None = None, **settings: Any
+    ) -> Device:
+        """Returns a device with the ledger it has."""
+        return cls(Ledger.open(path, device_id=device_id), **settings)
 
     @property
     def balance(self) -> Balance:
         """Limit, spent and left, in nano-ε."""
         return self._ledger.balance
-
-    def release(
-        self, offer: Offer | bytes, gradient: Any, *, success: bool | None = None
-    ) -> bytes | Refusal:
-        """Step 3 for a gradient that was made elsewhere: any array-like with as many numbers as θ.
-
-        `success`, whether the score reached Θ, is needed where the offer asks for the noisy
-        boolean. Asked again with the same offer it returns the same bytes, whatever the gradient is
-        now. What is no gradient at all (None, a wrong length, text) gets a report without a
-        direction, at the same price, and a line in the log: a refusal would tell that training
-        failed.
-        """
-
-        def numbers(understood: Offer) -> tuple[np.ndarray, bool | None]:
-            vector = as_vector(gradient).ravel()
-            if vector.size != understood.theta.size:
-                raise ValueError(
-                    f"the gradient has {vector.size} numbers; θ of the offer has "
-                    f"{understood.theta.size}"
-                )
-            return vector if understood.basis is None else understood.basis.T @ clip_elements(
-                vector, HUGE
-            ), success
-
-        return self._in_slot(lambda: self._answer(offer, numbers, scored=success is not None))
 
     def answer(self, offer: Offer | bytes) -> bytes | Refusal:
         """Steps 2 and 3: play the offer's policy in this device's world, and report."""
@@ -155,35 +152,116 @@ class Device:
             raise PgcError(
                 "this device has no world to play in; give Device a player, or use release"
             )
-
-        def numbers(understood: Offer) -> tuple[np.ndarray, bool]:
-            if not player.fits(understood):
-                raise _Refused("the offer's policy is not one that this device can play")
-            return player.play(understood)
-
-        return self._in_slot(lambda: self._answer(offer, numbers, scored=True))
-
-    def _answer(
-        self, offer: Offer | bytes, numbers: Callable[[Offer], Any], scored: bool
-    ) -> bytes | Refusal:
+        begun = self._slot.begin()
         try:
-            understood = offer if isinstance(offer, Offer) else Offer.decode(offer)
-            digest = understood.digest
-            before = self._ledger.stored(understood.offer_id, digest)
-            if before is not None:
-                return before
-            self._refuse(understood, scored)
-            vector, success = _protected(numbers, understood)
-            begun = time.perf_counter()
-            report = _drawn(understood, vector, success)
-            if seconds := understood.query.mechanism.release_seconds:
-                _wait(begun, seconds)
-            return self._ledger.pay(understood.offer_id, digest, understood.query.cost, report)
-        except (_Refused, Malformed, OtherOffer, BudgetSpent, LedgerError) as error:
+            understood = _understood(offer)
+            before = self._charged(understood, player.objection)
+            return before or self._report(understood, begun, player.play)
+        except REFUSALS as error:
             return Refusal(str(error))
+        finally:
+            self._slot.end(begun)
 
-    def _refuse(self, offer: Offer, scored: bool) -> None:
-        """Before anything is played or drawn. `pay` looks at the balance again, under its lock."""
+    def reserve(self, offer: Offer | bytes) -> bytes | Refusal | None:
+        """Charges for an offer before it is trained for elsewhere: call it before private data are
+        touched, and `release` afterwards.
+
+        Returns None if the offer is this device's to train for. If it was reserved before, and the
+        process died since then, its answer is returned: send that, and do not train. Whatever
+        happens between `reserve` and `release`, the offer is paid for and has an answer; so a
+        training that fails, or is killed, is not a silence that costs nothing.
+        """
+        begun = self._slot.begin()
+        try:
+            understood = _understood(offer)
+            before = self._charged(understood)
+        except REFUSALS as error:
+            self._slot.end(begun)
+            return Refusal(str(error))
+        if before is None:
+            self._reserved[understood.offer_id] = understood.digest, begun
+        else:
+            self._slot.end(begun)
+        return before
+
+    def release(
+        self, offer: Offer | bytes, gradient: Any, *, success: bool | None = None
+    ) -> bytes | Refusal:
+        """Step 3 for a gradient that was made elsewhere: any array-like with as many numbers as θ.
+
+        `success` says whether the score reached Θ, where the offer asks for the noisy boolean.
+        Asked again with the same offer it returns the same bytes, whatever the gradient is now.
+        What is no gradient at all (None, a wrong length, text), and a success that is missing, get
+        a report without a direction, at the same price, and a line in the log: a refusal would tell
+        that training failed. Without `reserve` before it, the guarantee begins here: that training
+        took long, was killed, or never got here, may tell of private data.
+        """
+        begun = self._slot.begin()
+        try:
+            understood = _understood(offer)
+            digest = understood.digest
+            reserved, since = self._reserved.pop(understood.offer_id, (None, begun))
+            begun = since if reserved == digest else begun
+            if reserved != digest:
+                before = self._charged(understood)
+                if before is not None:
+                    return before
+            return self._report(
+                understood, begun, lambda asked, _: (_projected(asked, gradient), success)
+            )
+        except REFUSALS as error:
+            return Refusal(str(error))
+        finally:
+            self._slot.end(begun)
+
+    def _charged(
+        self, offer: Offer, objection: Callable[[Offer], str | None] | None = None
+    ) -> bytes | None:
+        """Charges for an offer, and stores a report that says nothing: before anything is played.
+
+        Returns the answer of an offer that was charged for before; else None.
+        """
+        before = self._ledger.answered(offer.offer_id, offer.digest)
+        if before is not None:
+            return before
+        self._refuse(offer)
+        if objection is not None and (reason := objection(offer)) is not None:
+            raise _Refused(reason)
+        return self._ledger.reserve(
+            offer.offer_id,
+            offer.digest,
+            offer.query.cost,
+            _blank(offer),
+            slot=self._slot.milliseconds,
+        )
+
+    def _report(self, offer: Offer, begun: float, numbers: Numbers) -> bytes:
+        """Plays, draws and seals. Whatever goes wrong with play, the blank report is the answer.
+
+        Between the draw and the seal nothing decides: which of the two reports leaves may depend on
+        private data, but never on private data and the drawn bits together.
+        """
+        try:
+            vector, success = self._slot.play(begun, lambda stop: _checked(numbers, offer, stop))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            log.exception(
+                "what offer %016x asks for could not be made; a report without a direction "
+                "answers it",
+                offer.offer_id,
+            )
+            return self._ledger.seal(offer.offer_id, offer.digest)
+        drawing = time.perf_counter()
+        report = _drawn(offer, vector, success)
+        if seconds := offer.query.mechanism.release_seconds:
+            wait(drawing, seconds)
+        return self._ledger.seal(offer.offer_id, offer.digest, report)
+
+    def _refuse(self, offer: Offer) -> None:
+        """Before anything is played or drawn. `reserve` looks at the balance again, under its
+        lock.
+        """
         query, left = offer.query, self.balance.left
         if query.name not in self._accepts:
             raise _Refused(f"this device does not accept {query.name}")
@@ -207,41 +285,44 @@ class Device:
             raise _Refused(
                 f"a report of {size_of(offer)} bytes; this device gives at most {self._most_bytes}"
             )
-        if query.score_nano_epsilon and not scored:
-            raise _Refused("the offer asks for the noisy boolean, and no score was given")
-        if query.kind >= FIRST_OUTSIDE:
-            try:
-                draw_report(offer, np.zeros(query.dim), False)  # and forget it
-            except Exception as error:
-                raise _Refused(f"{query.name} cannot randomise: {in_one_line(error)}") from None
-
-    def _in_slot(self, answer: Callable[[], bytes | Refusal]) -> bytes | Refusal:
-        begun = time.perf_counter()
-        try:
-            return answer()
-        finally:
-            if self._slot is not None:
-                _wait(begun, self._slot)
 
 
-def _protected(numbers: Callable[[Offer], Any], offer: Offer) -> tuple[np.ndarray, bool]:
-    """What is to be randomised. Whatever goes wrong with it becomes a report without a direction,
-    at the same price.
+REFUSALS = (_Refused, Malformed, OtherOffer, BudgetSpent, LedgerError)
+"""What becomes a `Refusal`; each is for reasons that are public."""
 
-    A silence would tell that this world, or this gradient, went wrong.
+
+def _understood(offer: Offer | bytes) -> Offer:
+    return offer if isinstance(offer, Offer) else Offer.decode(offer)
+
+
+def _checked(numbers: Numbers, offer: Offer, stop: Callable[[], bool]) -> tuple[np.ndarray, bool]:
+    """Returns what is to be randomised, in the form that mechanisms take."""
+    with np.errstate(all="ignore"):  # whatever the application set: no gradient may raise
+        vector, success = numbers(offer, stop)
+        if offer.query.score_nano_epsilon and success is None:
+            raise ValueError("the offer asks for the noisy boolean, and success is missing")
+        return as_vector(vector).reshape(offer.query.dim), bool(success)
+
+
+def _projected(offer: Offer, gradient: Any) -> np.ndarray:
+    """Returns Wᵀ g, what the offer asks for of a gradient in θ-space."""
+    vector = as_vector(gradient).ravel()
+    if vector.size != offer.theta.size:
+        raise ValueError(
+            f"the gradient has {vector.size} numbers; θ of the offer has {offer.theta.size}"
+        )
+    return vector if offer.basis is None else offer.basis.T @ clip_elements(vector, HUGE)
+
+
+def _blank(offer: Offer) -> bytes:
+    """Draws a report that says nothing: the mechanism's own, of zeros, and of no success.
+
+    It is drawn before private data are touched, with fresh bits, so it is independent of them.
     """
     try:
-        with np.errstate(all="ignore"):
-            vector, success = numbers(offer)
-            return as_vector(vector).reshape(offer.query.dim), bool(success)
-    except (_Refused, KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:
-        log.exception(
-            "what offer %016x asks for could not be made; a report without a direction answers it",
-            offer.offer_id,
-        )
-        return np.full(offer.query.dim, np.nan), False
+        return _drawn(offer, np.zeros(offer.query.dim), False)
+    except Exception as error:  # a mechanism from outside; those of pgc never raise
+        raise _Refused(f"{offer.query.name} cannot randomise: {in_one_line(error)}") from None
 
 
 def _drawn(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:
@@ -250,10 +331,12 @@ def _drawn(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:
     The mechanisms of pgc never raise. One from outside that does, for some gradients, would tell of
     them by its silence: zeros stand in, with which it was tried before anything was played.
     """
-    with np.errstate(all="ignore"):  # whatever the application set: no gradient may raise
+    with np.errstate(all="ignore"):
         try:
             return draw_report(offer, vector, success)
         except Exception:
+            if not vector.any():
+                raise
             log.exception(
                 "%s cannot randomise a gradient; a report of zeros answers", offer.query.name
             )
@@ -270,8 +353,3 @@ def draw_report(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes
     return Report(
         offer_id=offer.offer_id, policy_version=offer.policy_version, code=code, score_bit=bit
     ).encode(offer)
-
-
-def _wait(begun: float, slot: float) -> None:
-    """Until a whole number of slots has passed."""
-    time.sleep(slot - (time.perf_counter() - begun) % slot)

@@ -1,53 +1,48 @@
 """The budget of one device, on its disk: what was charged, and the exact bytes that were paid for.
 
-    create(path, ε)       once in the life of a device; refuses if the file exists
-    open(path)            refuses a file that is missing, damaged, or another program's
-    pay(offer, report)    the bytes that answer an offer: those stored, or these, once charged
+    create(path, ε)             once in the life of a device; refuses if the file exists
+    open(path)                  refuses a file that is missing, damaged, or another program's
+    reserve(offer, blank)       charges for an offer and stores a report that says nothing
+    seal(offer, report)         puts the report in its place, once; returns the bytes that may leave
 
 **Guarantee.** The ε of all reports that were ever returned is at most the limit, whichever process
 is killed and whenever, and whoever else uses the same file: charge and bytes are one transaction of
-SQLite, on the disk (synchronous = EXTRA) before `pay` returns. A repeated offer gets the stored
-bytes: no new randomness, no new charge. Amounts are whole nano-ε, so a sum is exact.
+SQLite, on the disk (synchronous = EXTRA) before `reserve` returns. One offer has one answer: bytes
+are returned only when their row is *sealed*, and a sealed row never changes. So a device charges
+before it touches private data, and after a crash at any point a retry returns what is stored: no
+new randomness, no new charge. Amounts are whole nano-ε, so a sum is exact.
 
-What it cannot see: that the whole file was put back to an earlier state, or copied to a second
-device. And no thread of a process may open and close the file by itself while `pay` runs in
-another: that drops POSIX locks. docs/threat-model.md.
+A ledger that went back in time, because the file was put back from a copy, is refused: while it is
+open by what this process remembers, and afterwards by the mark that outlives it (`marker.py`), for
+a device that has one. What nothing here can see is a copy of the whole disk. And no thread of a
+process may open and close the file by itself while a call runs in another: that drops POSIX locks.
+docs/threat-model.md.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from pgc.errors import BudgetSpent, PgcError
 from pgc.randomise.budget import nano_of
+from pgc.randomise.ledger_file import (
+    APPLICATION,
+    LedgerError,
+    connect,
+    explained,
+    make_durable,
+    make_tables,
+    migrate,
+    refuse_foreign,
+)
+from pgc.randomise.marker import Mark, Marker, device_hash, sync_folder
 
-APPLICATION = 0x50474331  # "PGC1"
-SCHEMA_VERSION = 1
-SCHEMA = """
-CREATE TABLE budget (
-  one INTEGER PRIMARY KEY CHECK (one = 1),
-  most INTEGER NOT NULL CHECK (most > 0),
-  spent INTEGER NOT NULL CHECK (spent BETWEEN 0 AND most)
-) STRICT;
-CREATE TABLE reports (
-  offer_id BLOB PRIMARY KEY CHECK (length(offer_id) = 8),
-  digest BLOB NOT NULL CHECK (length(digest) = 32),
-  cost INTEGER NOT NULL CHECK (cost > 0),
-  report BLOB NOT NULL
-) STRICT;
-"""
 Result = TypeVar("Result")
-PATIENCE = 30.0
-"""Seconds to wait for another process that is charging."""
-
-
-class LedgerError(PgcError):
-    """The ledger cannot be used. Nothing was returned, and nothing may be sent."""
 
 
 class OtherOffer(PgcError):
@@ -60,6 +55,8 @@ class Balance(NamedTuple):
     most: int
     spent: int
     reports: int
+    untimed: int = 0
+    """How many of the reports left without waiting for the end of a slot."""
 
     @property
     def left(self) -> int:
@@ -70,65 +67,121 @@ class Balance(NamedTuple):
 class Ledger:
     """See the module. It belongs to one thread of one process; others open the file themselves."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str | os.PathLike[str]) -> None:
         self._connection, self._process, self._busy = connection, os.getpid(), False
+        self._path, self._file = Path(path).resolve(), _file_of(path)
+        row = connection.execute("SELECT spent, identity, device FROM budget").fetchone()
+        self._spent, self._identity = row[0], row[1].hex()
+        self._marker = Marker.of(row[2]) if row[2] else None
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], epsilon: float) -> Ledger:
-        """A new ledger with a lifetime limit, which nothing here can raise."""
+    def create(
+        cls, path: str | os.PathLike[str], epsilon: float, *, device_id: str | None = None
+    ) -> Ledger:
+        """Makes a new ledger with a lifetime limit, which nothing here can raise.
+
+        With `device_id`, a name that this device alone has, a mark is left that outlives the
+        ledger: where it is found, no second one is made.
+        """
         most = nano_of(epsilon)
         if most < 1:
             raise PgcError(f"a ledger needs a limit of at least one nano-ε, not {epsilon:g}")
+        device = b"" if device_id is None else device_hash(device_id)
+        if device:
+            _refuse_second(Marker.of(device), path)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:
             raise LedgerError(f"{path} exists; a device has one ledger for life: open it") from None
         except OSError as error:
             raise LedgerError(f"{path} cannot be created ({error.strerror})") from None
-        with _explained(path):
-            db = _connect(path)
-            _make_durable(db)
+        identity = secrets.token_bytes(16)
+        with explained(path):
+            db = connect(path)
+            make_durable(db)
             db.execute("BEGIN EXCLUSIVE")
             db.execute(f"PRAGMA application_id = {APPLICATION}")
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            for statement in SCHEMA.split(";\n")[:-1]:
-                db.execute(statement)
-            db.execute("INSERT INTO budget VALUES (1, ?, 0)", (most,))
+            make_tables(db)
+            db.execute("INSERT INTO budget VALUES (1, ?, 0, ?, ?)", (most, identity, device))
             db.execute("COMMIT")
-        _sync_folder(Path(path).resolve().parent)
-        return cls(db)
+            sync_folder(Path(path).resolve().parent)
+            ledger = cls(db, path)
+            if device:
+                ledger._mark_first()
+        return ledger
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Ledger:
-        """The ledger of this device. Whatever is wrong with the file, it never starts from zero."""
-        with _explained(path):
+    def open(cls, path: str | os.PathLike[str], *, device_id: str | None = None) -> Ledger:
+        """Opens the ledger of this device. Whatever is wrong, it never starts from zero.
+
+        With `device_id` it must be this device's own. One of an earlier version is brought to this
+        one.
+        """
+        device = None if device_id is None else device_hash(device_id)
+        with explained(path):
             if not Path(path).is_file():
-                raise LedgerError(
-                    f"there is no ledger {path}; Ledger.create makes one, once in the life of a "
-                    "device"
-                )
-            db = _connect(path)
-            _refuse_foreign(db, path)
-            _make_durable(db)
-        return cls(db)
+                raise LedgerError(_about_missing(path, device))
+            db = connect(path)
+            refuse_foreign(db, path)
+            make_durable(db)
+            migrate(db)
+            ledger = cls(db, path)
+            ledger._refuse_old(device)
+        return ledger
 
     @property
     def balance(self) -> Balance:
         """Limit, spent so far, and for how many reports."""
-        return self._alone(_balance)
+        return self._alone(self._looked_at)
 
-    def stored(self, offer_id: int, digest: bytes) -> bytes | None:
-        """Returns the bytes that answered this offer, or None."""
-        return self._alone(lambda db: _stored(db, offer_id, digest))
+    def answered(self, offer_id: int, digest: bytes) -> bytes | None:
+        """Returns the bytes of an offer that was reserved before, sealed; None for a new one."""
+        found = self._alone(lambda db: _row(db, offer_id, digest))
+        if found is None or found.sealed:
+            return None if found is None else found.report
+        return self.seal(offer_id, digest)
 
-    def pay(self, offer_id: int, digest: bytes, cost: int, report: bytes) -> bytes:
-        """Charge for a report that was drawn, and store it: then it may leave.
+    def reserve(
+        self, offer_id: int, digest: bytes, cost: int, blank: bytes, *, slot: int = 0
+    ) -> bytes | None:
+        """Charges for an offer, and stores `blank` for it: a report that says nothing.
 
-        If the offer was answered before, that answer.
+        Returns None if it did. If the offer was reserved before, its stored bytes are sealed and
+        returned, and nothing is charged: they may leave.
         """
         if cost < 1:
             raise PgcError("a report costs at least one nano-ε")
-        return self._alone(lambda db: _pay(db, offer_id, digest, cost, report))
+
+        def work(db: sqlite3.Connection) -> bytes | None:
+            if _row(db, offer_id, digest) is not None:
+                return _sealed(db, offer_id, None)
+            balance = self._looked_at(db)
+            if cost > balance.left:
+                raise BudgetSpent(
+                    f"this costs {words(cost)} and {words(balance.left)} of {words(balance.most)} "
+                    "is left"
+                )
+            db.execute(
+                "INSERT INTO reports VALUES (?, ?, ?, ?, 0, ?)",
+                (_key(offer_id), digest, cost, blank, slot),
+            )
+            db.execute("UPDATE budget SET spent = spent + ?", (cost,))
+            return None
+
+        return self._alone(lambda db: self._committed(db, work))
+
+    def seal(self, offer_id: int, digest: bytes, report: bytes | None = None) -> bytes:
+        """Returns the bytes that answer a reserved offer, now and whenever it is asked again.
+
+        `report` takes the place of what is stored, unless that was sealed before.
+        """
+
+        def work(db: sqlite3.Connection) -> bytes:
+            if _row(db, offer_id, digest) is None:
+                raise LedgerError(f"offer {offer_id:016x} was not reserved; nothing was released")
+            return _sealed(db, offer_id, report)
+
+        return self._alone(lambda db: self._committed(db, work))
 
     def close(self) -> None:
         """Closes the file. Nothing is lost without it."""
@@ -150,45 +203,109 @@ class Ledger:
             raise LedgerError("this ledger is in the middle of another call; nothing was released")
         try:
             self._busy = True
-            with _explained("the ledger"):
+            with explained("the ledger"):
                 self._connection.rollback()
                 return work(self._connection)
         finally:
             self._busy = False
 
+    def _committed(
+        self, db: sqlite3.Connection, work: Callable[[sqlite3.Connection], Result]
+    ) -> Result:
+        """One transaction. What it returns is on the disk, and so is the mark of what was spent."""
+        try:
+            # one writer from here: two processes cannot both spend what is left
+            db.execute("BEGIN IMMEDIATE")
+            made = work(db)
+            spent = self._looked_at(db).spent
+            db.execute("COMMIT")
+            self._spent = spent
+            if self._marker is not None:
+                self._marker.raise_to(Mark(self._identity, spent))
+            return made  # only now
+        finally:
+            db.rollback()  # what was not committed
 
-def _pay(db: sqlite3.Connection, offer_id: int, digest: bytes, cost: int, report: bytes) -> bytes:
-    try:
-        # one writer from here: two processes cannot both spend what is left
-        db.execute("BEGIN IMMEDIATE")
-        before = _stored(db, offer_id, digest)
-        if before is not None:
-            return before
-        balance = _balance(db)
-        if cost > balance.left:
-            raise BudgetSpent(
-                f"this costs {words(cost)} and {words(balance.left)} of {words(balance.most)} is "
-                "left"
+    def _looked_at(self, db: sqlite3.Connection) -> Balance:
+        """Returns the balance; refuses one that is lower than what was seen before."""
+        if _file_of(self._path) != self._file:
+            raise LedgerError(
+                f"{self._path} was replaced by another file while it was in use; nothing was "
+                "released"
             )
-        db.execute(
-            "INSERT INTO reports VALUES (?, ?, ?, ?)", (_key(offer_id), digest, cost, report)
-        )
-        db.execute("UPDATE budget SET spent = spent + ?", (cost,))
-        db.execute("COMMIT")
-        return report  # only now: the transaction is on the disk
-    finally:
-        db.rollback()  # what was not committed
+        balance = _balance(db)
+        if balance.spent < self._spent:
+            raise LedgerError(
+                f"{self._path} went back in time: it says that {words(balance.spent)} is spent, "
+                f"and it was {words(self._spent)}; nothing was released"
+            )
+        self._spent = balance.spent
+        return balance
+
+    def _mark_first(self) -> None:
+        """Leaves the mark of a new ledger, unless the device was given another one meanwhile."""
+        assert self._marker is not None
+        self._marker.make(Mark(self._identity, 0))
+        mark = self._marker.read()
+        if mark is None or mark.identity != self._identity:
+            os.unlink(self._path)
+            _refuse_second(self._marker, self._path)
+
+    def _refuse_old(self, device: bytes | None) -> None:
+        """Compares a ledger that was opened with the mark of its device."""
+        (owner,) = self._connection.execute("SELECT device FROM budget").fetchone()
+        if device is not None and owner != device:
+            if owner:
+                raise LedgerError(f"{self._path} is the ledger of another device")
+            raise LedgerError(
+                f"{self._path} was made without a device_id, and cannot be given one: open it "
+                "without"
+            )
+        mark = None if self._marker is None else self._marker.read()
+        if mark is None:
+            return
+        if mark.identity != self._identity:
+            raise LedgerError(f"{self._path} is not the ledger that this device was given")
+        if mark.spent > self._spent:
+            raise LedgerError(
+                f"{self._path} went back in time: it says that {words(self._spent)} is spent, and "
+                f"this device's mark says {words(mark.spent)}"
+            )
 
 
-def _balance(db: sqlite3.Connection) -> Balance:
+def look(path: str | os.PathLike[str]) -> Balance:
+    """Returns what a ledger of any known version says, with every check, and changes nothing."""
+    with explained(path):
+        if not Path(path).is_file():
+            raise LedgerError(f"there is no ledger {path}")
+        db = connect(path)
+        try:
+            version = refuse_foreign(db, path)
+            return _balance(db, timed=version > 1)
+        finally:
+            db.close()
+
+
+def _balance(db: sqlite3.Connection, timed: bool = True) -> Balance:
+    slots = "sum(slot = 0)" if timed else "count(*)"
     return Balance(
-        *db.execute("SELECT most, spent, (SELECT count(*) FROM reports) FROM budget").fetchone()
+        *db.execute(
+            "SELECT most, spent, (SELECT count(*) FROM reports), "
+            f"(SELECT coalesce({slots}, 0) FROM reports) FROM budget"
+        ).fetchone()
     )
 
 
-def _stored(db: sqlite3.Connection, offer_id: int, digest: bytes) -> bytes | None:
+class _Row(NamedTuple):
+    """What is stored for an offer. Its bytes may leave only when they are sealed."""
+
+    report: bytes
+    sealed: bool
+
+
+def _row(db: sqlite3.Connection, offer_id: int, digest: bytes) -> _Row | None:
     row = db.execute(
-        "SELECT digest, report FROM reports WHERE offer_id = ?", (_key(offer_id),)
+        "SELECT digest, report, sealed FROM reports WHERE offer_id = ?", (_key(offer_id),)
     ).fetchone()
     if row is None:
         return None
@@ -196,8 +313,48 @@ def _stored(db: sqlite3.Connection, offer_id: int, digest: bytes) -> bytes | Non
         raise OtherOffer(
             f"another offer had the number {offer_id:016x}; one number gets one report"
         )
-    report: bytes = row[1]
-    return report
+    return _Row(row[1], bool(row[2]))
+
+
+def _sealed(db: sqlite3.Connection, offer_id: int, report: bytes | None) -> bytes:
+    """Seals a row, with `report` in place of what is stored if it was not sealed yet."""
+    key = _key(offer_id)
+    if report is not None:
+        db.execute("UPDATE reports SET report = ? WHERE offer_id = ? AND NOT sealed", (report, key))
+    db.execute("UPDATE reports SET sealed = 1 WHERE offer_id = ?", (key,))
+    (made,) = db.execute("SELECT report FROM reports WHERE offer_id = ?", (key,)).fetchone()
+    stored: bytes = made
+    return stored
+
+
+def _refuse_second(marker: Marker, path: str | os.PathLike[str]) -> None:
+    """Refuses to make a ledger for a device that has, or had, one."""
+    if (mark := marker.read()) is not None:
+        raise LedgerError(
+            f"{path} was not made: this device has a ledger, which had spent at least "
+            f"{words(mark.spent)}; open that one. If it is lost, so is what it had left: a new one "
+            "would spend the same ε twice. (If it never sent anything, or its data are no longer "
+            f"private, remove {marker.path}.)"
+        )
+
+
+def _about_missing(path: str | os.PathLike[str], device: bytes | None) -> str:
+    mark = None if device is None else Marker.of(device).read()
+    if mark is None:
+        return f"there is no ledger {path}; Ledger.create makes one, once in the life of a device"
+    return (
+        f"there is no ledger {path}, and this device had one that had spent at least "
+        f"{words(mark.spent)}: put that file back. A new one would be a second budget"
+    )
+
+
+def _file_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Returns which file has this name now."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def words(nano: int) -> str:
@@ -205,73 +362,8 @@ def words(nano: int) -> str:
     return f"ε = {nano / 10**9:.9g}"
 
 
-def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
-    uri = f"{Path(path).resolve().as_uri()}?mode=rw"  # never create
-    return sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
-
-
-def _make_durable(db: sqlite3.Connection) -> None:
-    """One file at rest, and a commit that is on the disk when it returns: the journal's removal is
-    synchronised too.
-    """
-    db.execute("PRAGMA journal_mode = DELETE")
-    db.execute("PRAGMA synchronous = EXTRA")
-    db.execute("PRAGMA fullfsync = ON")
-    db.execute("PRAGMA trusted_schema = OFF")
-
-
-def _refuse_foreign(db: sqlite3.Connection, path: str | os.PathLike[str]) -> None:
-    """Only a whole ledger of this version, whose sum is right."""
-    application, version = (
-        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-    )
-    if application != APPLICATION:
-        empty = os.path.getsize(path) == 0
-        raise LedgerError(
-            f"{path} is "
-            + (
-                "empty: its creation was cut short, or it was damaged"
-                if empty
-                else "not a pgc ledger"
-            )
-        )
-    if version != SCHEMA_VERSION:
-        raise LedgerError(
-            f"{path} is a ledger of version {version}; this is pgc for version {SCHEMA_VERSION}"
-        )
-    found = {sql for (sql,) in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
-    if found != {statement.strip() for statement in SCHEMA.split(";\n")[:-1]}:
-        raise LedgerError(f"{path} is a ledger whose tables were changed")
-    if [row[0] for row in db.execute("PRAGMA integrity_check")] != ["ok"]:
-        raise LedgerError(f"{path} is damaged")
-    rows = db.execute(
-        "SELECT spent = (SELECT coalesce(sum(cost), 0) FROM reports) FROM budget"
-    ).fetchall()
-    if rows != [(1,)]:
-        raise LedgerError(f"{path} is damaged: what was spent is not the sum of what was charged")
-
-
-@contextmanager
-def _explained(what: str | os.PathLike[str]) -> Iterator[None]:
-    """SQLite's errors (a full or read-only disk, a lock, damage) as one line.
-
-    Nothing is returned past them.
-    """
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise LedgerError(f"{what} cannot be used ({error}); nothing was released") from None
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that the new file's name is on the disk as well."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def _key(offer_id: int) -> bytes:
     return offer_id.to_bytes(8, "big")
+
+
+__all__ = ["APPLICATION", "Balance", "Ledger", "LedgerError", "OtherOffer", "look", "words"]

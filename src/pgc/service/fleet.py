@@ -58,14 +58,15 @@ class CompiledPlayer:
     psi: Any
     recipe: Recipe
 
-    def fits(self, offer: Offer) -> bool:
-        """Whether θ is as long as the recipe's policy has it."""
-        return offer.theta.size == self.recipe.dim and not (
+    def objection(self, offer: Offer) -> str | None:
+        """Says why this offer cannot be played here, from what is public; None if it can."""
+        fits = offer.theta.size == self.recipe.dim and not (
             self.recipe.evolves and offer.query.dim > MOST_DIRECTIONS
         )
+        return None if fits else "the offer's policy is not one that this device can play"
 
-    def play(self, offer: Offer) -> tuple[np.ndarray, bool]:
-        """The coordinates z to randomise, and whether the score reached Θ."""
+    def play(self, offer: Offer, stop: Callable[[], bool] | None = None) -> tuple[np.ndarray, bool]:
+        """Returns the coordinates z to randomise, and whether the score reached Θ."""
         training = _training(self.world, self.recipe, offer.query.dim, offer.episodes)
         at = Address(jnp.asarray([secrets.randbits(32), secrets.randbits(32)], jnp.uint32), 0, 0)
         delivery = Delivery(
@@ -164,6 +165,7 @@ class Fleet:
                 open_ledger(self.ledgers[n], self.limit, self.new_ledgers),
                 player=self._player(n),
                 accepts=self.accepts,
+                slot_seconds=0,  # simulated: nobody lives there
                 clock=service.clock,
             )
             accepted, why = run_device(service, device)

@@ -51,10 +51,13 @@ def test_mutants_are_caught(what, bits_of_a_seed):
 class Forgetful(Ledger):
     """Draws again whenever it is asked."""
 
-    def stored(self, offer_id, digest):
+    def answered(self, offer_id, digest):
         return None
 
-    def pay(self, offer_id, digest, cost, report):
+    def reserve(self, *_, **__):
+        return None
+
+    def seal(self, offer_id, digest, report=None):
         return report
 
 

@@ -1,0 +1,133 @@
+"""A mark that outlives a device's ledger: that this device has one, and how much it had spent.
+
+A ledger can be deleted, or put back from a backup; then its budget could be spent twice. The mark
+lies elsewhere, in the state folder of the system, under a name that the application gives (a serial
+number, say): not under the ledger's path, nor in the ledger. It is read when the ledger is created
+or opened, and written with every charge, before a report may leave.
+
+What it cannot see: a copy of the whole disk, mark included, that is put back or used twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from pgc.errors import PgcError
+from pgc.randomise.ledger_file import LedgerError
+
+FORM = "{identity} {spent:020d}\n"
+"""A mark's text. It is always of the same length, so that it is overwritten in place."""
+STATE = "PGC_STATE"
+"""The environment variable that names another state folder."""
+
+
+class Mark(NamedTuple):
+    """What a mark says."""
+
+    identity: str
+    """Of the ledger, in hexadecimal digits."""
+    spent: int
+    """What the ledger had spent, at least, in nano-ε."""
+
+
+class Marker:
+    """The mark of one device, in one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, device: bytes) -> Marker:
+        """Returns the mark of the device with this `device_hash`."""
+        return cls(state_folder() / device.hex())
+
+    def read(self) -> Mark | None:
+        """Returns what the mark says; None where there is none."""
+        try:
+            with self._opened(os.O_RDONLY) as file:
+                return _parsed(os.read(file, 100), self.path)
+        except FileNotFoundError:
+            return None
+
+    def make(self, mark: Mark) -> bool:
+        """Makes the mark, on the disk; returns False if there is one already."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with self._opened(os.O_CREAT | os.O_EXCL | os.O_WRONLY) as file:
+                _write(file, mark)
+        except FileExistsError:
+            return False
+        sync_folder(self.path.parent)
+        return True
+
+    def raise_to(self, mark: Mark) -> None:
+        """Writes what was spent, on the disk, unless the mark says as much or more already."""
+        if self.read() is None and self.make(mark):
+            return
+        with self._opened(os.O_RDWR) as file:
+            if _parsed(os.read(file, 100), self.path).spent < mark.spent:
+                os.lseek(file, 0, os.SEEK_SET)
+                _write(file, mark)
+
+    @contextmanager
+    def _opened(self, how: int) -> Iterator[int]:
+        """Opens the file, alone among processes where the system can do that."""
+        file = os.open(self.path, how, 0o600)
+        try:
+            if os.name == "posix":
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+        finally:
+            os.close(file)
+
+
+def device_hash(device_id: str) -> bytes:
+    """Returns what stands for a device's name in its ledger and in the name of its mark."""
+    if not device_id:
+        raise PgcError("a device_id is a name that this device alone has, such as a serial number")
+    return hashlib.sha256(b"pgc device " + device_id.encode()).digest()
+
+
+def state_folder() -> Path:
+    """Returns the folder of all marks: `$PGC_STATE`, or where the system keeps such things."""
+    if named := os.environ.get(STATE):
+        return Path(named)
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "pgc"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "pgc"
+    common = Path("/var/lib/pgc/devices")  # for all users: a device has one budget, whoever runs it
+    if os.access(common if common.exists() else common.parent.parent, os.W_OK):
+        return common
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "pgc"
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes sure that the name of a new file is on the disk as well."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _write(file: int, mark: Mark) -> None:
+    os.write(file, FORM.format(identity=mark.identity, spent=mark.spent).encode())
+    os.fsync(file)
+
+
+def _parsed(text: bytes, path: Path) -> Mark:
+    try:
+        identity, spent = text.decode().split()
+        return Mark(identity, int(spent))
+    except ValueError:
+        raise LedgerError(f"{path} is damaged: it does not say which ledger it marks") from None
