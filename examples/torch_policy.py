@@ -5,8 +5,9 @@
     pgc tokens issue --count 800 > tokens.txt
     python examples/torch_policy.py http://127.0.0.1:8443 tokens.txt ledgers        # 800 homes, one report each
 
-Each home plays ten episodes of CartPole with its own gravity, computes one policy gradient with autograd, and hands it to its
-`Device`, which randomises it (ε = 2), charges the home's ledger and returns the bytes to send.
+Each home reserves ε for an offer, plays ten episodes of CartPole with its own gravity, computes one policy gradient with
+autograd, and hands it to its `Device`, which randomises it and returns the bytes to send. (The homes are simulated: this program
+provisions them all, and does not hide how long they take. A real device is provisioned once, with `device_id`, and has a slot.)
 """
 
 import random
@@ -70,12 +71,14 @@ def answer(
     url: str, token: str, ledger: Path, policy: torch.nn.Module, ca: str | None = None
 ) -> None:
     """One home, as many reports as its token is good for."""
-    device = pgc.Device.open(ledger) if ledger.exists() else pgc.Device.create(ledger, epsilon=2.0)
+    device = pgc.Device.open(ledger)
     with ServiceClient(url, token, ca=ca) as service:
         while (received := service.offer()) is not None:
-            offer = pgc.Offer.decode(received)
-            vector_to_parameters(torch.tensor(offer.theta), policy.parameters())
-            report = device.release(received, gradient(policy, make_home(), offer.episodes))
+            report = device.reserve(received)  # before anything private is touched
+            if report is None:
+                offer = pgc.Offer.decode(received)
+                vector_to_parameters(torch.tensor(offer.theta), policy.parameters())
+                report = device.release(received, gradient(policy, make_home(), offer.episodes))
             if isinstance(report, pgc.Refusal):
                 return
             service.submit(report)
@@ -98,6 +101,8 @@ def main(first: str, *rest: str) -> None:
     tokens, ledgers = Path(rest[0]).read_text().split(), Path(rest[1])
     ledgers.mkdir(exist_ok=True)
     for n, token in enumerate(tokens):
+        if not (ledgers / f"{n}.db").exists():
+            pgc.Device.create(ledgers / f"{n}.db", epsilon=2.0)
         answer(first, token, ledgers / f"{n}.db", policy)
         if n % 100 == 99:
             print(f"{n + 1} homes")

@@ -99,6 +99,12 @@ def more(*settings: object) -> list[object]:
 PAPER_NET = ActorCritic(observation_dim=4, actions=Categorical(2))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The marks of devices that tests provision lie with the tests, not with the system."""
+    os.environ["PGC_STATE"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture
 def x64():
     with jax.enable_x64(True):

@@ -27,6 +27,7 @@ from pgc.cli.main import main
 from pgc.config import configure
 from pgc.errors import PgcError
 from pgc.randomise.device import Device
+from pgc.randomise.ledger import look
 from pgc.service.app import make_app, make_operator_app
 from pgc.service.client import ServiceClient
 from pgc.service.keeper import Keeper, issue_tokens
@@ -189,7 +190,7 @@ def start(folder, port, url=None, *more):
     return process
 
 
-def test_serve_tokens_join(tmp_path, capsys):
+def test_serve_tokens_join(tmp_path, capsys, monkeypatch):
     """Three commands; the service killed in between; the devices started again; and what they do with mistakes."""
     folder, port = tmp_path / "service", free_port()
     server = start(folder, port)
@@ -199,26 +200,29 @@ def test_serve_tokens_join(tmp_path, capsys):
         os.kill(server.pid, signal.SIGKILL)
         server.wait()
         server = start(folder, port)
-        join = [
-            "join",
-            f"https://127.0.0.1:{port}",
-            "--limit",
-            "1",
-            "--ca",
-            str(folder / "ca.pem"),
-            "--json",
-        ]
+        url, ca = f"https://127.0.0.1:{port}", ["--ca", str(folder / "ca.pem")]
+        join = ["join", url, *ca, "--leak-timing", "--json"]
         for n, token in enumerate(tokens):
-            ledger = ["--ledger", str(tmp_path / f"{n}.db")]
-            assert (
-                main([*join, *ledger, "--token", token]) == 2
-            )  # no ledger, and none was asked for
-            assert "there is no ledger" in capsys.readouterr().err
-            for accepted in (
-                1,
-                0,
-            ):  # the same command again: the ledger is there, and the token used up
-                assert main([*join, *ledger, "--token", token, "--new-ledger"]) == 0
+            (tmp_path / f"{n}").write_text(token)
+            path = str(tmp_path / f"{n}.db")
+            device = [*join, "--ledger", path, "--device-id", f"serial {n}"]
+            device += ["--token-file", str(tmp_path / f"{n}")]
+            assert main(device) == 2  # no ledger, and a missing one is not made
+            assert "pgc provision gives a device its ledger" in capsys.readouterr().err
+            for code in (0, 2):  # once in its life
+                made = main(["provision", path, "--limit", "1", "--device-id", f"serial {n}"])
+                assert made == code
+            assert "this device has a ledger" in capsys.readouterr().err
+            if n == 0:
+                monkeypatch.setenv("PGC_TOKEN", token)
+                assert main(["slot", url, *ca, "--json", "--plays", "2"]) == 0
+                measured = json.loads(capsys.readouterr().out)
+                assert measured["slot"] >= 2 * measured["longest_play"] > 0
+                assert main([*device, "--recipe", "0" * 16]) == 2
+                assert f"recipe is {measured['recipe']}" in capsys.readouterr().err
+                device += ["--recipe", measured["recipe"]]
+            for accepted in (1, 0):  # the same command again: the token is used up
+                assert main(device) == 0
                 assert json.loads(capsys.readouterr().out) == {
                     "accepted": accepted, "epsilon_left": 0.0,
                     "ended": [{"devices": 1, "why": "this token's reports are used up"}],
@@ -227,19 +231,30 @@ def test_serve_tokens_join(tmp_path, capsys):
         assert (
             card["received"] == 2 and card["mechanism"] == "index" and card["world"] == "cartpole"
         )
-        assert main(["tokens", "revoke", str(folder), "--token", tokens[0]]) == 0
+        assert main(["tokens", "revoke", str(folder), "--token-file", str(tmp_path / "0")]) == 0
         capsys.readouterr()
+        monkeypatch.setenv("PGC_TOKEN", tokens[1])
+        (tmp_path / "odd").write_text("é")
+        (tmp_path / "empty").write_text("\n")
         for wrong, reason in (
-            (["--token", tokens[0], "--ledger", str(tmp_path / "0.db")], "unknown token"),
-            (["--token", tokens[1], "--world", "acrobot"], "trains for cartpole"),
-            (["--token", tokens[1], "--model", "none"], "has no model 'none'"),
-            (["--token", "é"], "that is no token"),
+            (
+                ["--token-file", str(tmp_path / "0"), "--ledger", str(tmp_path / "0.db")],
+                "unknown token",
+            ),
+            (["--world", "acrobot"], "trains for cartpole"),
+            (["--model", "none"], "has no model 'none'"),
+            (["--token-file", str(tmp_path / "odd")], "that is no token"),
+            (["--token-file", str(tmp_path / "empty")], "there is no token in"),
             (["--tokens", str(tmp_path / "none")], "cannot read tokens"),
-            (["--token", tokens[1], "--devices", "3"], "need as many tokens"),
-            ([], "give --token"),
+            (["--devices", "3"], "need as many tokens"),
+            (["--new-ledger", "--limit", "1"], "a device gets its ledger once: pgc provision"),
+            (["--tokens", str(tmp_path / "1"), "--device-id", "x"], "are for one device"),
+            (["--tokens", str(tmp_path / "1"), "--new-ledger"], "new ledgers need a limit"),
         ):
             assert main([*join, *wrong]) == 2
             assert reason in capsys.readouterr().err
+        monkeypatch.delenv("PGC_TOKEN")
+        assert main(join) == 2 and "set PGC_TOKEN, or give --token-file" in capsys.readouterr().err
         assert main(["tokens", "count", str(folder)]) == 0
         assert capsys.readouterr().out == "0 usable, for 0 reports; 1 used up; 1 revoked\n"
         assert main(["replay", str(folder)]) == 0
@@ -360,10 +375,11 @@ def test_the_examples(service, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend("examples")
     embed = importlib.import_module("embed_device")
     [token] = keeper.issue_tokens(1, submissions=1)
-    assert (
-        embed.main(url, token, str(tmp_path / "l.db"), ca)
-        == "1 report(s) accepted; this token's reports are used up"
-    )
+    monkeypatch.setenv("PGC_TOKEN", token)
+    Device.create(tmp_path / "l.db", 1.0, device_id="serial-7")
+    said = embed.main(url, "serial-7", ledger=tmp_path / "l.db", ca=ca, slot=2.0)
+    assert said == "1 report(s) accepted; this token's reports are used up"
+    assert look(tmp_path / "l.db").untimed == 0
 
 
 @pytest.mark.extra
@@ -404,7 +420,7 @@ def test_a_pytorch_policy_of_ones_own_learns(tmp_path, monkeypatch):
         server.wait()
 
 
-def test_mistakes_are_one_line(tmp_path, capsys):
+def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch):
     (tmp_path / "theta.npy").write_bytes(b"nonsense")
     (tmp_path / "t").write_text("token")
     keeper = Keeper(sqlite_url(tmp_path / "store.db"))
@@ -437,6 +453,7 @@ def test_mistakes_are_one_line(tmp_path, capsys):
         assert main(["serve", *arguments]) == 2, arguments
         assert reason in capsys.readouterr().err, arguments
     busy.close()
+    monkeypatch.setenv("PGC_TOKEN", "t")
     for arguments, reason in (
         (["serve", str(tmp_path / "a"), "--host", "0.0.0.0"], "can be reached by others"),
         (["serve", str(tmp_path / "a"), "--key", "x"], "go together"),
@@ -467,8 +484,8 @@ def test_mistakes_are_one_line(tmp_path, capsys):
         (["serve", str(tmp_path / "a"), "--offer-seconds", "0"], "at least 1"),
         (["tokens", "issue", str(tmp_path / "b")], "there is no service"),
         (["replay", str(tmp_path / "b")], "there is no service"),
-        (["join", "http://example.org", "--token", "t", "--limit", "1"], "is not https"),
-        (["join", "nonsense", "--token", "t", "--limit", "1"], "is not https"),
+        (["join", "http://example.org"], "is not https"),
+        (["join", "nonsense"], "is not https"),
     ):
         assert main(arguments) == 2, arguments
         assert reason in capsys.readouterr().err, arguments

@@ -1,1 +1,1 @@
-"""Plain loops of the same algorithm, and how much faster the engine is."""
+"""Measures how much faster the engine is than plain loops of the same algorithm."""

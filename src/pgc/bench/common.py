@@ -33,13 +33,15 @@ class Settings:
     seed: int = 0
     seconds: float = math.inf
     submissions: float = math.inf
-    """Whichever comes first."""
+    """A loop ends after `seconds` or after this many submissions, whichever comes first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What was done in how long: the score of every submission in order of arrival, and where θ
-    went.
+    """The result of a loop.
+
+    It holds the seconds that it took, the score of every submission in order of arrival, and the
+    difference between the last θ and the first.
     """
 
     seconds: float
@@ -60,15 +62,16 @@ class Outcome:
 
 
 def make_environment() -> Any:
-    """Gymnasium's CartPole with the paper's cap of 200 steps, without the checking wrappers that
-    only cost time.
+    """Makes Gymnasium's CartPole with the paper's limit of 200 steps.
+
+    The wrappers that check an environment are left out, because they only cost time.
     """
     gymnasium = require("gymnasium", "bench")
     return gymnasium.make("CartPole-v1", max_episode_steps=200, disable_env_checker=True)
 
 
 def randomize(gradient: np.ndarray, settings: Settings, rng: np.random.Generator) -> np.ndarray:
-    """Laplace or PRS as printed (d̂ = 1 at ε = 1), in NumPy."""
+    """Randomises a gradient by Laplace or PRS as printed (d̂ = 1 at ε = 1), in NumPy."""
     c, epsilon = settings.clip, settings.epsilon
     clipped = gradient / max(1.0, np.abs(gradient).sum() / (c / 2))
     if settings.mechanism == "none":
@@ -84,8 +87,9 @@ def randomize(gradient: np.ndarray, settings: Settings, rng: np.random.Generator
 def virtual_time_loop(
     theta: Any, episode: Episode, privatize: Callable[[np.ndarray], np.ndarray], settings: Settings
 ) -> Outcome:
-    """Algorithm 1 with W workers in virtual time: the earliest finished report arrives, its
-    worker starts anew.
+    """Runs Algorithm 1 with W workers in virtual time.
+
+    The report that is finished earliest arrives next, and its worker starts again with the new θ.
     """
     began, first = time.perf_counter(), theta
     scores: list[int] = []

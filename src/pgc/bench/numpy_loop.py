@@ -1,8 +1,8 @@
 """The paper's loop in plain NumPy on Gymnasium's CartPole: what a careful researcher writes first.
 One trial, one core.
 
-Same algorithm as the engine (nine asynchronous workers in virtual time, one episode per report, the
-same loss, mechanism and update), with the gradient of a whole episode in a few matrix products.
+The algorithm is the engine's (nine asynchronous workers in virtual time, one episode per report,
+the same loss, mechanism and update). The gradient of a whole episode is a few matrix products.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pgc.bench.common import Outcome, Settings, make_environment, randomize, vir
 
 
 def run(settings: Settings) -> Outcome:
-    """Play for as long as the settings say."""
+    """Plays for as long as the settings say, and returns the outcome."""
     rng = np.random.default_rng(settings.seed)
     env = make_environment()
     limits = [(6 / (i + o)) ** 0.5 for o, i in ((16, 4), (2, 16), (1, 16))]

@@ -1,6 +1,6 @@
 """`pgc bench --scale`: how cost grows with trials, agents, dimensions and workers.
 
-Ratios are within one run.
+Only measurements of one run are compared with each other.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ AGENTS = (1, 9, 90)
 DIMENSIONS = (10**2, 10**3, 10**4, 10**5, 10**6)
 ON_THE_WIRE = ("duchi", "prs", "index", "laplace")
 MOST_OF_LAPLACE = 10**5
-"""Beyond it a report takes seconds and megabytes, which is the answer."""
+"""The largest dimension at which laplace is measured: beyond it, a report takes seconds and
+megabytes."""
 WORKERS = (1, 2)
 
 
 def scale(
     seconds: float, seed: int, progress: Progress | None = None, only: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Measure everything that is installed here, or only some parts, each for about so many
-    seconds.
+    """Measures everything that is installed here, or the parts in `only`; returns the numbers.
+
+    Each rate is measured for about `seconds` seconds.
     """
     if not seconds > 0:
         raise PgcError("seconds must be greater than 0")
@@ -79,9 +81,7 @@ def scale(
 
 
 def _compiled(seconds: float, seed: int, **settings: Any) -> dict[str, Any]:
-    """The compiled engine with the default's rules: what one more trial, or one more agent at work,
-    costs.
-    """
+    """Measures the compiled engine with a number of trials or workers, in the default setting."""
     gc.collect()
     before = _memory()
     simulation = Simulation(build(configure(submissions=ENDLESS, seed=seed, **settings)))
@@ -90,7 +90,7 @@ def _compiled(seconds: float, seed: int, **settings: Any) -> dict[str, Any]:
 
 
 def _reports(dim: int, seed: int) -> Iterator[dict[str, Any]]:
-    """One report at ε = 1: encoded on a device and decoded on the aggregator, on one core."""
+    """Measures one report at ε = 1: encoding it on a device, and decoding it on the aggregator."""
     gradient = np.random.default_rng(seed).standard_normal(dim)
     for name in ON_THE_WIRE:
         if name == "laplace" and dim > MOST_OF_LAPLACE:
@@ -123,7 +123,7 @@ def _estimated(offer: Offer, data: bytes) -> np.ndarray:
 
 
 def _update(dim: int) -> dict[str, Any]:
-    """What the aggregator does with one decoded report, and with a full buffer."""
+    """Measures how long the aggregator takes to accept one decoded report."""
     import optax
 
     aggregator = Aggregator(optimizer=optax.sgd(1.0), learning_rate=0.1, buffer_size=10)
@@ -138,8 +138,9 @@ def _update(dim: int) -> dict[str, Any]:
 
 
 def _host(seconds: float, seed: int) -> dict[str, Any]:
-    """Gymnasium's CartPole on every core, in the paper's setting and in the default's, beside the
-    plain PyTorch loop.
+    """Measures Gymnasium's CartPole on every core, beside the plain PyTorch loop.
+
+    It is measured in the paper's setting and in the default one.
     """
     made: dict[str, Any] = {}
     paper = dict(
@@ -174,7 +175,7 @@ def _host(seconds: float, seed: int) -> dict[str, Any]:
 
 
 def _slow(seconds: float, seed: int) -> dict[str, Any]:
-    """An environment whose step takes a millisecond, by processes and by Ray's actors."""
+    """Measures an environment whose step takes a millisecond, in processes and in Ray actors."""
     settings: dict[str, Any] = dict(
         world="pgc.bench.slow:Slow", max_steps=200, workers=18, seed=seed
     )
@@ -193,8 +194,9 @@ def _slow(seconds: float, seed: int) -> dict[str, Any]:
 
 
 def _sharded(seconds: float, seed: int) -> dict[str, Any]:
-    """The same compiled trials in this process, on every core, and as shards on as many
-    Ray actors.
+    """Measures the same compiled trials in this process, and as shards on as many Ray actors.
+
+    This process uses every core.
     """
     cores = len(os.sched_getaffinity(0))
     problem = build(configure(submissions=ENDLESS, trials=64 * cores, seed=seed))
@@ -225,7 +227,7 @@ def _host_rate(seconds: float, crew: Crew, **settings: Any) -> dict[str, Any]:
 
 
 def _rate(seconds: float, advance: Callable[[], tuple[int, int]]) -> dict[str, Any]:
-    """Steps and reports a second, after a first round that compiles."""
+    """Returns steps and reports per second, measured after a first round that compiles."""
     began = time.perf_counter()
     advance()
     first = time.perf_counter() - began
@@ -239,7 +241,7 @@ def _rate(seconds: float, advance: Callable[[], tuple[int, int]]) -> dict[str, A
 
 
 def _cpu(work: Callable[[], Any], times: int = 3) -> tuple[float, Any]:
-    """Seconds of one core for one call, the best of some, after one that makes ready."""
+    """Returns the CPU seconds of one call, the least of `times` calls after a first one."""
     made, best = work(), float("inf")
     for _ in range(times):
         began = time.process_time()
@@ -249,7 +251,7 @@ def _cpu(work: Callable[[], Any], times: int = 3) -> tuple[float, Any]:
 
 
 def _memory() -> float:
-    """MiB that this process holds."""
+    """Returns the memory that this process holds, in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) / 1024
@@ -258,14 +260,14 @@ def _memory() -> float:
 
 @contextmanager
 def _ray(size: int) -> Iterator[Crew]:
-    from pgc.engines.ray_crew import RayCrew  # an extra
+    from pgc.engines.ray_crew import RayCrew  # needs an optional extra
 
     with RayCrew(None, size) as crew:
         yield crew
 
 
 def lines(measured: dict[str, Any]) -> list[str]:
-    """For people: a line for each number."""
+    """Returns the measurements as lines of text for people to read."""
     made = []
 
     def tell(path: str, value: Any) -> None:

@@ -13,9 +13,9 @@ STEP_SECONDS = 1e-3
 
 
 class Slow(CartPoleEnv):  # type: ignore[misc]
-    """Gymnasium's CartPole, at leisure."""
+    """Gymnasium's CartPole, whose step takes a millisecond more."""
 
     def step(self, action: Any) -> Any:
-        """One step, and a millisecond."""
+        """Sleeps for a millisecond, and then takes a step."""
         time.sleep(STEP_SECONDS)
         return super().step(action)

@@ -1,5 +1,4 @@
-"""`pgc bench`: live environment steps/s and submissions/s of the compiled engine with a mechanism
-on, beside plain loops.
+"""`pgc bench`: environment steps/s and submissions/s of the compiled engine, beside plain loops.
 
 All are measured in one run, one after another, because machines differ and are shared: only the
 ratios mean anything.
@@ -30,10 +29,10 @@ ENDLESS = 10_000_000
 def bench(
     mechanism: str, trials: int, seconds: float, seed: int, baselines: bool
 ) -> dict[str, Any]:
-    """Measure.
+    """Measures the compiled engine and, with `baselines`, the plain loops; returns the numbers.
 
-    Compilation is timed apart. `live` steps are those of reports that arrived: padding and waiting
-    do not count.
+    Compilation is timed separately. Only steps of reports that arrived are counted: padding and
+    waiting are not.
     """
     if mechanism not in KNOWN:
         raise PgcError(f"bench knows the mechanisms {' and '.join(KNOWN)}, not '{mechanism}'")

@@ -16,7 +16,7 @@ from pgc.errors import require
 
 
 def run(settings: Settings) -> Outcome:
-    """Play for as long as the settings say."""
+    """Plays for as long as the settings say, and returns the outcome."""
     torch = require("torch", "bench")
     torch.set_num_threads(1)
     torch.manual_seed(settings.seed)

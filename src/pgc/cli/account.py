@@ -13,24 +13,26 @@ from pgc.privacy.accounting import composition, shuffling
 
 @dataclass(frozen=True)
 class Account:
-    """What T submissions of one agent cost together, and the largest ε per submission for a total.
+    """Compute what T submissions of one agent cost together, or the largest ε of each for a total.
 
-    By basic composition (what a ledger charges), by optimal composition at a δ, and by
-    dp-accounting; and, where it applies, what shuffling would add.
+    The cost is given by basic composition (which is what a ledger charges), by optimal composition
+    at a δ, and by the library dp-accounting. With --shuffled, the ε after amplification by
+    shuffling is given as well.
     """
 
     epsilon: float = 1.0
     """ε of the gradient in one submission."""
     score_epsilon: float = 0.0
-    """ε_b of the noisy boolean in one submission; it adds."""
+    """ε_b of the noisy boolean in one submission. It adds to --epsilon."""
     submissions: int = 1
     """T: how often one agent submits."""
     delta: float = 1e-6
-    """δ, at which optimal composition and shuffling are stated. Basic composition needs none."""
+    """δ of optimal composition and of shuffling. Basic composition needs none."""
     target: float | None = None
-    """Instead of --epsilon: the total that T submissions may cost."""
+    """The total that T submissions may cost. The largest ε of one gradient is computed from it, and
+    --epsilon is ignored."""
     shuffled: int | None = None
-    """Also: amplification where so many reports are shuffled together."""
+    """Also compute the amplification where this many reports are shuffled together."""
     arrival: Literal["asynchronous", "batched"] = "asynchronous"
     """How reports reach the aggregator: one by one, as in PGC, or only in whole batches from a
     shuffler."""
@@ -47,7 +49,7 @@ def account(given: list[str]) -> int:
         if key in result:
             print(f"{words:<52} {result[key]:,.9g}")
     if "assumptions" in result:
-        print("\nThe central ε holds only so far as:")
+        print("\nThe central ε holds under these assumptions:")
     for line in result.get("assumptions", []):
         print(f"- {line}")
     return 0
@@ -56,9 +58,9 @@ def account(given: list[str]) -> int:
 ACCOUNT_LINES = {
     "submissions": "submissions of one agent, T",
     "delta": "δ",
-    "target": "all of them may cost",
-    "largest_epsilon_basic": "so ε of one gradient is at most, basic composition",
-    "largest_epsilon_optimal": "                                optimal, at δ",
+    "target": "total that they may cost",
+    "largest_epsilon_basic": "largest ε of one gradient, basic composition",
+    "largest_epsilon_optimal": "                           optimal composition, at δ",
     "epsilon": "ε of one gradient",
     "score_epsilon": "ε_b of its noisy boolean",
     "total_basic": "T submissions cost, basic composition (δ = 0)",
@@ -70,7 +72,7 @@ ACCOUNT_LINES = {
 
 
 def make_account(args: Account) -> dict[str, Any]:
-    """The numbers, each under what it is."""
+    """Returns the numbers by name."""
     _refuse(args)
     t, delta, score = args.submissions, args.delta, args.score_epsilon
     epsilon = args.epsilon
@@ -105,7 +107,7 @@ def _refuse(args: Account) -> None:
         raise PgcError(f"target must be between 0 and 1000, not {args.target:g}")
     if args.shuffled is not None and args.arrival != "batched":
         raise PgcError(
-            "no amplification by shuffling for asynchronous arrival: reports are seen one by one, "
-            "with their offers and times, "
-            "and hide among nobody; where a shuffler collects whole batches, say --arrival batched"
+            "no amplification by shuffling for asynchronous arrival: the aggregator sees reports "
+            "one by one, with their offers and times, so none is hidden among others; if a "
+            "shuffler collects whole batches, give --arrival batched"
         )

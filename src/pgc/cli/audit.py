@@ -17,38 +17,39 @@ from pgc.runs.progress import Watch
 class Audit:
     """Try to break a mechanism's claim: a lower bound on ε from samples of what it really sends.
 
-    For each path the exact event of the likelihood-ratio test, and a search for any other event,
-    missing report or odd output that tells two gradients apart. A bound above the claim is a FAIL,
-    one below 0.8 ε is weak; anything but a pass exits with 1.
+    On each path it tests the exact event of the likelihood-ratio test, and searches for any other
+    event, missing report or odd output that tells two gradients apart. A bound above the claim is a
+    FAIL, and one below 0.8 ε is weak. The exit status is 1 unless every bound is a pass.
     """
 
     mechanism: str | None = None
-    """Which one: index, duchi, prs, laplace, …, score-bit, or MODULE:CLASS of your own."""
+    """The mechanism: index, duchi, prs, laplace, …, score-bit, or MODULE:CLASS of your own."""
     epsilon: float = 1.0
-    """The ε that it is made with."""
+    """The ε that the mechanism is made with."""
     all: bool = False
-    """Every mechanism that claims an ε, on every path."""
+    """Audit every mechanism that claims an ε, on every path."""
     path: Literal["simulated", "release"] | None = None
-    """Only what simulations draw, or only the bytes that a device would send; by default both,
-    where there are both."""
+    """Audit only what simulations draw (simulated), or only the bytes that a device would send
+    (release); by default both, where the mechanism has both."""
     claim: float | None = None
-    """Audit against this ε instead of its own: with ε/1.2 every mechanism must fail."""
+    """Audit against this ε instead of the one that the mechanism claims. With ε/1.2 every mechanism
+    must fail."""
     dim: int = 8
-    """d, the numbers in a gradient. The claims do not depend on it."""
+    """d, the dimension of a gradient. The claims do not depend on it."""
     code_size: int | None = None
     """M of index; by default what suits ε."""
     reduced_dim: int | None = None
     """d̂ of prs, prs-sign and piecewise; by default what suits ε."""
     lift: bool = False
-    """With the norm lift."""
+    """Audit the mechanism with the norm lift, which reports the norm of a gradient as well."""
     seed: int | None = None
-    """Repeat the simulated path's random numbers; by default they are new each time. The release
-    path's never repeat."""
+    """The seed of the simulated path; by default it is new each time. The release path draws from
+    the operating system, and never repeats."""
     json: Json = False
 
 
 def audit(given: list[str]) -> int:
-    """Run `pgc audit` with the given flags; returns 1 unless every row passes."""
+    """Runs `pgc audit` with the given flags; returns 1 unless every row passes."""
     args = parse(Audit, "audit", given)
     if args.all == (args.mechanism is not None):
         raise PgcError("say which mechanism to audit: --mechanism NAME, or --all")

@@ -16,13 +16,13 @@ class Bench:
     """
 
     mechanism: str = "laplace"
-    """The mechanism that is on: laplace or prs, with the paper's settings."""
+    """The mechanism that randomises gradients: laplace or prs, with the paper's settings."""
     trials: int = 180
-    """Trials side by side."""
+    """Trials that the engine runs side by side."""
     seconds: float = 15.0
-    """How long each of them runs."""
+    """How long the engine and each plain loop run."""
     seed: int = 0
-    """Of all of them."""
+    """The seed of the engine and of the plain loops."""
     engine_only: bool = False
     """Do not run the plain loops. (PyTorch's is run only if it is installed.)"""
     scale: bool = False
@@ -33,7 +33,7 @@ class Bench:
 
 def bench(given: list[str]) -> int:
     """Run `pgc bench` with the given flags."""
-    from pgc.bench import throughput  # its peers are optional
+    from pgc.bench import throughput  # imported here, because it needs optional extras
 
     args = parse(Bench, "bench", given)
     if args.scale:

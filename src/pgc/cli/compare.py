@@ -1,4 +1,4 @@
-"""`pgc compare`: several runs on one figure."""
+"""`pgc compare`: puts several runs on one figure."""
 
 from __future__ import annotations
 

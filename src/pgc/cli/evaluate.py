@@ -1,4 +1,4 @@
-"""`pgc evaluate`: a saved policy, world by world."""
+"""`pgc evaluate`: scores a saved policy, world by world."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Evaluate:
     episodes: int = 100
     """Greedy episodes for each ψ."""
     seed: int = 1
-    """Of the start states."""
+    """The seed of the start states."""
     population: tuple[str, ...] | None = None
     """Score at these ψ instead: FIELD=v1,v2,… or FIELD=low:high."""
     gif: bool = False

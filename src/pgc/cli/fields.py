@@ -11,14 +11,14 @@ Json = Annotated[bool, arg(help="Print the result as JSON and nothing else.")]
 Out = Annotated[Path | None, arg(help="Folder for the results; by default a new one under runs/.")]
 Engine = Annotated[
     Literal["local", "ray"],
-    arg(help="Who plays: this machine, or a Ray cluster (pgc[ray]). Never changes a result."),
+    arg(help="Where episodes are played; ray is a Ray cluster (pgc[ray]). Never changes a result."),
 ]
 Address = Annotated[
     str | None,
     arg(
         help=(
-            "Of a Ray cluster that is running, HOST:PORT or auto; by default one is started on "
-            "this machine."
+            "The address of a running Ray cluster, HOST:PORT or auto; by default one is started "
+            "on this machine."
         )
     ),
 ]
@@ -26,20 +26,20 @@ ResumeStudy = Annotated[
     Path | None,
     arg(
         help=(
-            "Continue this folder from its checkpoint, to the same result; a complete one gets its "
-            "report written anew."
+            "Continue this folder from its checkpoint, to the same result. If it is complete, its "
+            "report is written again."
         )
     ),
 ]
 Store = Annotated[
     str | None,
     arg(
-        help="Another store than the folder's: postgresql://USER@HOST/DATABASE, for several front "
-        "ends. Also from $PGC_STORE, which other users of the machine cannot read."
+        help="A store other than the folder's: postgresql://USER@HOST/DATABASE, for several front "
+        "ends. It can be given as $PGC_STORE, which other users of the machine cannot read."
     ),
 ]
 OwnMechanism = Annotated[
     str | None,
-    arg(help="Also know this mechanism of your own, MODULE:CLASS, that offers may ask for."),
+    arg(help="A mechanism of your own, MODULE:CLASS, that offers may ask for as well."),
 ]
 WHO_PLAYS = ("--engine", "--address")

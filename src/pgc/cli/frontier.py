@@ -12,10 +12,10 @@ from pgc.cli.study import study_command
 class Frontier:
     """Compare mechanisms over ε: what privacy costs, and which mechanism to choose.
 
-    Every way to report at ε from 0.1 to ∞, each with its zero-gradient control, with the default's
-    rules. Leaves a folder with report.html (one file, opens offline), figures/ (PNG and SVG),
-    summary.json (every cell), privacy.json and config.yaml, and prints its path last. Ctrl-C leaves
-    a checkpoint for --resume.
+    Runs every way to report at ε from 0.1 to ∞, each with its zero-gradient control, with the
+    hyper-parameters that pgc train has by default. Leaves a folder with report.html (one file,
+    opens offline), figures/ (PNG and SVG), summary.json (every cell), privacy.json and config.yaml,
+    and prints its path last. Ctrl-C leaves a checkpoint for --resume.
     """
 
     trials: int | None = None
@@ -23,12 +23,12 @@ class Frontier:
     submissions: int | None = None
     """N: reports collected in each trial; by default 2,000."""
     world: str = "cartpole"
-    """The world that agents live in: as in pgc train, one on the host included."""
+    """The world that agents live in, as in pgc train; it may play on the host."""
     seed: int = 0
     """Fixes everything: same seed, same machine type, same numbers."""
     quick: bool = False
-    """A look at the report in about a minute: three ways to report, four ε, 4 trials of 200
-    reports, said so on every figure."""
+    """Make a small report in about a minute: three ways to report, four ε, 4 trials of 200 reports.
+    Every figure says so."""
     engine: Engine = "local"
     address: Address = None
     out: Out = None
@@ -38,6 +38,6 @@ class Frontier:
 
 def frontier(given: list[str]) -> int:
     """Run `pgc frontier` with the given flags."""
-    from pgc.studies.frontier.frontier import frontier as run  # a missing extra is its own
+    from pgc.studies.frontier.frontier import frontier as run  # names a missing extra itself
 
     return study_command(Frontier, "frontier", given, run)

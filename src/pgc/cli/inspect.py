@@ -1,4 +1,4 @@
-"""`pgc inspect`: what exactly is in an offer, report, ledger or run."""
+"""`pgc inspect`: says what exactly is in an offer, report, ledger or run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def inspect(given: list[str]) -> int:
     """Run `pgc inspect` with the given flags."""
     args = parse(Inspect, "inspect", given)
     if args.mechanism is not None:
-        find_mechanism(args.mechanism)  # importing it makes its number known
+        find_mechanism(args.mechanism)  # loading it registers its wire number
     facts = run_inspect(args.file, args.offer)
     if args.json:
         return print_json(facts)

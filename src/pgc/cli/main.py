@@ -1,4 +1,4 @@
-"""The command line: one sub-command a verb. `pgc --help` is the table of contents."""
+"""The command line. `pgc --help` lists its commands."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from pgc import __version__
 from pgc.errors import Interrupted, PgcError, require
 
 COMMANDS: dict[str, str] = {
-    "train": "a policy for a population of private worlds, under ε-local differential privacy",
-    "reproduce": "the paper's tables and figures, beside the paper's own numbers",
-    "frontier": "mechanisms × ε: what privacy costs, and which mechanism to choose",
-    "evaluate": "a saved policy, world by world; a picture or a GIF",
-    "compare": "several runs on one figure",
-    "inspect": "what exactly is in this offer, report, ledger or run, in words",
+    "train": "train a policy for a population of private worlds under ε-local differential privacy",
+    "reproduce": "rebuild the paper's tables and figures, beside the paper's own numbers",
+    "frontier": "compare mechanisms over ε: what privacy costs, and which mechanism to choose",
+    "evaluate": "score a saved policy, world by world, with a picture or a GIF",
+    "compare": "put several runs on one figure",
+    "inspect": "say in words what exactly is in an offer, a report, a ledger or a run",
     "audit": "try to break a mechanism's claim: a lower bound on ε from samples; exits 1 if broken",
-    "account": "what T submissions cost, basic and tight; amplification by shuffling",
-    "serve": "the aggregator as a service for real devices",
-    "tokens": "which devices may report to it",
-    "join": "a device: world, gradient, randomiser and ledger, against a service",
-    "replay": "check a service's store: θ again, from the accepted reports alone",
-    "bench": "throughput beside plain PyTorch and NumPy loops, in one run",
+    "account": "compute what T submissions cost together, and amplification by shuffling",
+    "serve": "run the aggregator as a service for real devices",
+    "tokens": "issue, revoke or count the tokens with which devices may report to a service",
+    "provision": "give a device its one ledger: the ε of everything it will ever send",
+    "slot": "measure how long a device plays, and how long its slots should be",
+    "join": "run a device, with world, gradient, randomiser and ledger, against a service",
+    "replay": "check a service's store by computing θ again from the accepted reports alone",
+    "bench": "measure throughput beside plain PyTorch and NumPy loops, in one run",
 }
 CONTENTS = """\
 pgc: Private Gradient Collection, locally private distributed reinforcement learning
@@ -38,7 +40,10 @@ Start here:                    pgc train"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Errors a user can cause are one line and exit code 2."""
+    """Runs one command, and returns its exit status.
+
+    An error that a user can cause is printed as one line, and the exit status is 2.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("-h", "--help"):
         lines = (f"    pgc {verb:<10} {summary}" for verb, summary in COMMANDS.items())

@@ -20,7 +20,7 @@ Command = TypeVar("Command")
 def parse(
     kind: type[Command], verb: str, given: list[str], default: Command | None = None
 ) -> Command:
-    """The flags of a command, or one line that says which of them is wrong."""
+    """Returns a command's flags; raises `PgcError` with one line that says which one is wrong."""
     extra: dict[str, Any] = {} if default is None else {"default": default}
     said = io.StringIO()
     try:
@@ -37,24 +37,24 @@ def parse(
 
 
 def _one_line(box: str) -> str:
-    """What tyro says in a box, without the box and its advice."""
+    """Returns what tyro prints in a box, without the box and the advice at its end."""
     words = re.sub(r"[─│╭╮╰╯]|-{3,}", " ", box).split()
     return " ".join(words).partition(" For full helptext")[0]
 
 
 def number(value: float | None, form: str) -> str:
-    """A number, or ∞ where there is none."""
+    """Writes a number, or ∞ for None."""
     return "∞" if value is None else format(value, form)
 
 
 def print_json(values: dict[str, Any]) -> int:
-    """For programs: nothing else is printed."""
+    """Prints the values as JSON, for programs, and returns exit status 0."""
     print(json.dumps(values, ensure_ascii=False))
     return 0
 
 
 def resume_alone(given: list[str], resume: Path | None, *allowed: str) -> None:
-    """Refuse other flags than the allowed ones beside --resume: a run keeps its settings."""
+    """Refuses flags beside --resume that are not in `allowed`: a run keeps its settings."""
     others = [a for a in given if a.startswith("--") and a.split("=")[0] not in allowed]
     if resume is not None and others:
         raise PgcError(f"--resume takes every setting from the run itself; drop {' '.join(others)}")

@@ -1,4 +1,4 @@
-"""`pgc replay`: check a service's store, θ again from the accepted reports alone."""
+"""`pgc replay`: checks a service's store by computing θ again from the accepted reports alone."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Replay:
     """Check a store: compute θ again from the accepted reports, in their order, and compare every
     version that is kept.
 
-    Exits 1 if a version differs.
+    The exit status is 1 if a version differs.
     """
 
     folder: Positional[Path] = Path("service")
     """The service's folder."""
     store: Store = None
     model: str = "default"
-    """Which model."""
+    """The name of the model."""
     policy: Path | None = None
-    """Write θ and the averaged policy of the last report here, as safetensors."""
+    """Write θ and the averaged policy after the last report to this file, as safetensors."""
     json: Json = False
 
 

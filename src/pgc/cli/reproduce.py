@@ -13,23 +13,23 @@ class Reproduce:
     """Rebuild the paper's evaluation and put it beside the paper's own numbers, with controls and
     intervals.
 
-    Figures 2 and 3, Tables 1 to 3 and the paper's claims in words, in three readings of its text:
-    as printed; the same with a reward at the end of an episode; and the closest to its results,
-    whose Laplace is NOT ε-LDP. Leaves a folder with report.html (one file, opens offline), figures/
-    (PNG and SVG), summary.json (every cell), privacy.json and config.yaml, and prints its path
-    last. Ctrl-C leaves a checkpoint for --resume.
+    Makes Figures 2 and 3 and Tables 1 to 3, and tests the claims that the paper makes in words, in
+    three readings of its text: as printed; the same with a reward at the end of an episode; and the
+    reading closest to its results, whose Laplace is NOT ε-LDP. Leaves a folder with report.html
+    (one file, opens offline), figures/ (PNG and SVG), summary.json (every cell), privacy.json and
+    config.yaml, and prints its path last. Ctrl-C leaves a checkpoint for --resume.
     """
 
     trials: int | None = None
-    """Trials in each cell; by default the paper's 20, or twice 10 with --readings. 100 give narrow
-    intervals."""
+    """Trials in each cell; by default the paper's 20, or two sets of 10 with --readings. 100 trials
+    give narrow intervals."""
     submissions: int | None = None
-    """N; by default the paper's 90,000."""
+    """N: submissions in each trial; by default the paper's 90,000."""
     seed: int = 0
     """Fixes everything: same seed, same machine type, same numbers."""
     quick: bool = False
-    """A look at the report in under 90 seconds: 2,000 submissions, few trials, said so on every
-    figure. Not for conclusions."""
+    """Make a small report in under 90 seconds, from 2,000 submissions and few trials. Every figure
+    says so. It is not for conclusions."""
     readings: bool = False
     """Instead, vary the choices that the paper's text leaves open, one at a time, and show which of
     them decide the result."""
@@ -42,6 +42,6 @@ class Reproduce:
 
 def reproduce(given: list[str]) -> int:
     """Run `pgc reproduce` with the given flags."""
-    from pgc.studies.reproduction.reproduce import reproduce as run  # a missing extra is its own
+    from pgc.studies.reproduction.reproduce import reproduce as run  # names a missing extra itself
 
     return study_command(Reproduce, "reproduce", given, run)

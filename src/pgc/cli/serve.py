@@ -26,55 +26,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Serve:
-    """Run the aggregator as a service: hand out offers, take reports, update θ. Ctrl-C ends it;
-    started again, it goes on.
+    """Run the aggregator as a service: hand out offers, take reports, update θ.
 
-    Everything is kept in one folder. Without further flags it listens on this machine only, without
-    TLS.
+    Ctrl-C stops it, and starting it again continues where it stopped. Everything is kept in one
+    folder. Without further flags it listens on this machine only, without TLS.
     """
 
     folder: Positional[Path] = Path("service")
     """Where everything is kept: store.db, and certificates if --dev-tls makes some."""
     store: Store = None
     config: Path | None = None
-    """The config.yaml of a run (pgc train leaves one) for a new model; by default what pgc train
-    does at --epsilon, --world."""
+    """The config.yaml of a run folder of pgc train, for a new model; by default the settings that
+    pgc train has with --world, --epsilon and the flags below."""
     theta: Path | None = None
-    """θ_0 of a policy of the devices' own (numpy.save), which this program need not know: a new
-    model that learns from gradients alone. --world and what belongs to it then mean nothing."""
+    """A file of numpy.save with θ_0, for a new model whose policy only the devices know, and which
+    learns from gradients alone. --world and the settings that belong to it then have no effect."""
     model: str = "default"
-    """The model's name. Several may live in one store: start once with each --config; later starts
-    serve all of them."""
+    """The model's name. A store can hold several models: start once with each --config; later
+    starts serve all of them."""
     world: str | None = None
-    """The world of a new model, where no --config is given; by default cartpole."""
+    """The world of a new model, if no --config is given; by default cartpole."""
     epsilon: float | None = None
-    """ε of one agent, for all it ever sends, of a new model, where no --config is given; by default
+    """ε of one agent, for all it ever sends, in a new model, if no --config is given; by default
     1."""
     submissions_per_agent: int | None = None
-    """T of a new model, where no --config is given: how often one agent submits, at ε/T each; by
+    """T of a new model, if no --config is given: how often one agent submits, at ε/T each; by
     default 1."""
     score_epsilon: float | None = None
-    """The share of ε for a noisy boolean "score ≥ Θ" in each report, of a new model, where no
-    --config is given; by default 0."""
+    """The share of ε for a noisy boolean "score ≥ Θ" in each report of a new model, if no --config
+    is given; by default 0."""
     offer_seconds: int = 3600
-    """How long an offer may be answered, however many versions pass. A report after that is
-    refused."""
+    """For how many seconds an offer may be answered, however many versions of θ are made meanwhile.
+    A later report is refused."""
     host: str = "127.0.0.1"
-    """Where to listen."""
+    """The address to listen at."""
     port: int = 8443
-    """And at which port."""
+    """The port to listen at."""
     operator_port: int | None = None
-    """Also: the operator's interface (metrics, rolling back) at this port of loopback."""
+    """Also serve the operator's interface (metrics, rolling back) at this port, for this machine
+    only."""
     certificate: Path | None = None
-    """The server's certificate (PEM), and --key its key: TLS."""
+    """The server's certificate (PEM). With it and --key, the service uses TLS."""
     key: Path | None = None
     """The certificate's private key (PEM)."""
     dev_tls: bool = False
-    """Make an authority and a certificate, for trying things out; devices then need --ca
+    """Use TLS with a certificate that is made here, for trying things out. Devices then need --ca
     FOLDER/ca.pem."""
     plain_text: bool = False
-    """Listen without TLS on an address that others can reach. Tokens can then be read
-    on the way."""
+    """Listen without TLS on an address that others can reach. Whoever sees the traffic can then
+    read the tokens."""
 
 
 def serve(given: list[str]) -> int:
@@ -131,8 +131,9 @@ def serve(given: list[str]) -> int:
 
 
 def _choose_model(keeper: Keeper, args: Serve) -> None:
-    """Make the model that the flags name, if there is none; refuse flags that contradict one that
-    is there.
+    """Makes the model that the flags name, if it does not exist.
+
+    If it exists, flags that contradict it are refused.
     """
     new = args.config is not None or args.theta is not None
     if args.model not in keeper.models and (new or not keeper.models):
@@ -168,7 +169,7 @@ def _theta(path: Path) -> np.ndarray:
     except (OSError, ValueError) as error:
         raise PgcError(f"cannot read {path} as numpy.save wrote it ({error})") from None
     if theta.ndim != 1 or not len(theta) or not np.isfinite(theta).all():
-        raise PgcError(f"{path} is no vector of finite numbers")
+        raise PgcError(f"{path} is not a vector of finite numbers")
     return theta
 
 

@@ -17,7 +17,7 @@ STORE = "PGC_STORE"
 
 @contextlib.contextmanager
 def readable() -> Iterator[None]:
-    """What can go wrong with a store or a folder, as one line."""
+    """Turns an error of a store or a folder into a `PgcError` of one line."""
     sqlalchemy = require("sqlalchemy", "service")
     try:
         yield

@@ -1,4 +1,4 @@
-"""What `pgc reproduce` and `pgc frontier` share: a study with a report, that can be resumed."""
+"""What `pgc reproduce` and `pgc frontier` share: they run a study and leave a report."""
 
 from __future__ import annotations
 

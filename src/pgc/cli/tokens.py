@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
+from pgc.cli.device_fields import one_token, read_tokens
 from pgc.cli.fields import Json, Store
 from pgc.cli.parsing import parse, print_json
 from pgc.errors import PgcError, require
@@ -15,23 +16,25 @@ from pgc.errors import PgcError, require
 
 @dataclass(frozen=True)
 class Tokens:
-    """Issue, revoke or count the tokens with which devices may report. Printed once, stored hashed.
+    """Issue, revoke or count the tokens with which devices may report.
 
-    pgc tokens issue FOLDER --count 10 --submissions 1 · pgc tokens revoke FOLDER --token TOKEN ·
-    pgc tokens count FOLDER
+    A token is printed once; only its hash is stored. Examples:
+    pgc tokens issue FOLDER --count 10 --submissions 1 ·
+    pgc tokens revoke FOLDER --token-file FILE · pgc tokens count FOLDER
     """
 
     action: Positional[Literal["issue", "revoke", "count"]]
-    """What to do."""
+    """Whether to issue, revoke or count tokens."""
     folder: Positional[Path] = Path("service")
     """The service's folder. The service may be running."""
     store: Store = None
     count: int = 1
-    """How many to issue."""
+    """How many tokens to issue."""
     submissions: int = 1
-    """T: how many reports each is good for."""
-    token: str | None = None
-    """The one to revoke."""
+    """T: how many reports each token is good for."""
+    token_file: Path | None = None
+    """A file with the tokens to revoke, one a line; - reads standard input. By default the one in
+    the environment variable PGC_TOKEN."""
     json: Json = False
 
 
@@ -68,11 +71,11 @@ def _tokens(args: Tokens) -> tuple[dict[str, Any], str]:
             f"{tally.revoked} revoked"
         )
     else:
-        if args.token is None:
-            raise PgcError("which? pgc tokens revoke FOLDER --token TOKEN")
+        given = [one_token()] if args.token_file is None else read_tokens(args.token_file)
         with database.writing() as db:
-            if not store.revoke_token(db, store.hash_token(args.token)):
-                raise PgcError("there is no such token")
-        result, said = {"revoked": 1}, "revoked"
+            for token in given:
+                if not store.revoke_token(db, store.hash_token(token)):
+                    raise PgcError("there is no such token; nothing was revoked")
+        result, said = {"revoked": len(given)}, f"{len(given)} revoked"
     database.close()
     return result, said

@@ -1,4 +1,4 @@
-"""`pgc train`: a policy for a population of private worlds."""
+"""`pgc train`: trains a policy for a population of private worlds."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Train(TrainConfig):
 
     out: Out = None
     resume: Path | None = None
-    """Continue this run folder from its checkpoint, to the bit-identical result. Takes no other
-    setting."""
+    """Continue the run in this folder from its checkpoint, to the bit-identical result. Its
+    settings cannot be changed."""
     engine: Engine = "local"
     address: Address = None
     processes: int | None = None
-    """How many play at the same time, of a world that plays on the host or on a Ray cluster; by
-    default one for each core."""
+    """How many processes play at the same time, for a world that plays on the host or on a Ray
+    cluster; by default one for each core."""
     checkpoint_seconds: float = training.CHECKPOINT_SECONDS
-    """How often a checkpoint is written: what a kill can cost. Never changes a result."""
+    """Seconds between checkpoints, and so the work that a kill can lose. Never changes a result."""
     json: Json = False
 
 
@@ -87,7 +87,7 @@ OF_SUCCESS = ("fst_median", "success_ratio", "auc", "final_success_ratio", "aver
 
 
 def _preset(given: list[str]) -> str:
-    """The preset decides the defaults of all other flags, so it is read first."""
+    """Returns the preset, which is read first: it decides the defaults of all other flags."""
     for i, word in enumerate(given):
         if word == "--preset" and i + 1 < len(given):
             return given[i + 1]

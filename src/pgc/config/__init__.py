@@ -1,4 +1,4 @@
-"""What decides a run, and the parts that are built from it.
+"""The config that decides a run, and the parts that are built from it.
 
 A run is a function of (config, seed).
 """

@@ -15,100 +15,112 @@ Preset = Literal["default", "paper"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """Train one policy for a population of private worlds under ε-local differential privacy."""
+    """The settings of a run, which trains one policy for many private worlds under ε-LDP."""
 
     preset: Preset = "default"
-    """The values that all other flags start from: `default` learns best; `paper` is the paper as
-    printed."""
+    """The preset from which all other flags take their default values: `default` learns best;
+    `paper` has the values that the paper prints."""
 
     # Privacy
     mechanism: str = "index"
-    """What randomises each gradient on the agent: index, privunit, privunitg, duchi, piecewise,
-    prs-sign, prs, laplace, none; MODULE:CLASS of your own; or, NOT ε-LDP and for comparison with
-    the paper only, laplace-coordinatewise, laplace-coordinatewise-wide, laplace-l2."""
+    """The mechanism that randomises each gradient on the agent: index, privunit, privunitg, duchi,
+    piecewise, prs-sign, prs, laplace, none, or a class of your own as MODULE:CLASS. Three more are
+    NOT ε-LDP and serve only for comparison with the paper: laplace-coordinatewise,
+    laplace-coordinatewise-wide, laplace-l2."""
     epsilon: float = 1.0
-    """ε: the whole privacy budget of one agent, over all it ever sends; `inf` for no privacy (clip
-    only)."""
+    """ε, the privacy budget of one agent for everything that it ever sends; `inf` turns privacy
+    off, and gradients are only clipped."""
     score_epsilon: float = 0.0
-    """The share of ε spent on a noisy boolean "score ≥ Θ" in each report; 0 sends no score."""
+    """The part of ε that one agent spends on noisy booleans, which say with each report whether
+    its score reached Θ; 0 sends none."""
     submissions_per_agent: int = 1
-    """T: how often one agent submits, at ε/T each."""
+    """T, the number of reports that one agent submits; each of them gets ε/T."""
     clip: float | None = None
-    """C, the clipping size, where the mechanism has one (those for directions have none, but for
-    --lift); by default what suits the mechanism and preset (paper: 0.01 for laplace and none, 1 for
-    prs)."""
+    """C, the size to which gradients are clipped. Mechanisms that report a direction (index,
+    privunit, privunitg, duchi, prs-sign) do not use it, except with --lift. By default it depends
+    on the mechanism and the preset (paper: 0.01 for laplace and none, 1 for prs)."""
     reduced_dim: int | None = None
-    """d̂ of prs and prs-sign, the bits in a report, or the coordinates that piecewise sends; by
-    default what suits ε (paper: max(1, min(d, ⌊ε/2.5⌋)))."""
+    """d̂, the number of bits in a report of prs or prs-sign, or of coordinates in a report of
+    piecewise. By default it follows from ε (for prs and piecewise by the paper's rule,
+    max(1, min(d, ⌊ε/2.5⌋)))."""
     unbiased: bool = False
-    """Whether reports of prs are scaled to be unbiased. (prs-sign nearly is, in many dimensions;
-    the others are, but for what they clip.)"""
+    """Whether reports of prs are scaled to be unbiased. Reports of prs-sign are nearly unbiased in
+    many dimensions; those of the other mechanisms are unbiased except for clipping."""
     code_size: int | None = None
-    """M of index, the vectors in its public random code; by default 256 up to ε = 2,
-    4096 beyond."""
+    """M, the number of vectors in the public random code of index; by default 256 if a report has
+    ε ≤ 2, else 4096."""
     lift: bool = False
-    """Whether a mechanism for directions reports the norm as well, up to the clip, by one dimension
-    more."""
+    """Whether index, privunit, privunitg and duchi report the norm of the gradient, up to --clip,
+    as well as its direction. This takes one more dimension."""
     subspace: Literal["full", "random", "linear", "quadratic"] | None = None
-    """Where agents report: the whole gradient (paper); its coordinates in a random subspace; or
-    along the directions of θ that add linear (or also quadratic) functions of the observation to
-    the policy's outputs. Public, so it costs no ε. By default quadratic if ε affords its dimension,
-    else linear."""
+    """What agents report of a gradient: all of it (full, as in the paper); its coordinates in a
+    random subspace (random); or its coordinates along the directions of θ that add linear, or
+    linear and quadratic, functions of the observation to the policy's outputs (linear, quadratic).
+    The subspace is public and costs no ε. By default quadratic if its dimension is at most
+    12·min(1, ε) for the ε of one report, else linear; full for a policy in PyTorch, or where linear
+    has more than 256 dimensions."""
     subspace_dim: int = 8
-    """Dimension of a random subspace."""
+    """Dimension of the subspace of --subspace random."""
     control: bool = False
-    """Replace every gradient by zero before the mechanism: shows what pure noise achieves."""
+    """Whether every gradient is replaced by zero before the mechanism. Such a run shows what noise
+    alone achieves."""
 
     # The private worlds and the agents in them
     world: str = "cartpole"
     """The world that agents live in: cartpole, acrobot, mountain-car, pendulum; gymnasium:ID;
     gymnax:ID; or MODULE:CLASS of a Gymnasium environment of your own."""
     max_steps: int | None = None
-    """The longest episode, in a world of your own; by default its own time limit, or 1,000. A
-    time-out is no terminal state."""
+    """The largest number of steps in an episode, for a world that is not built in; by default the
+    world's own time limit, or 1,000 if it has none. An episode that is cut off there has not
+    reached a terminal state."""
     threshold: float | None = None
-    """Θ, the score of a success, in a world of your own; by default its own, if it is registered
-    with one."""
+    """Θ, the score from which an episode is a success, for a world that is not built in; by default
+    the reward threshold with which the world is registered, if any."""
     bounds: tuple[str, ...] | None = None
-    """Public box in which the observations of a world of your own usually lie, INDEX=low:high; by
-    default what a probe of the *usual* environment with random actions sees, before there is any
-    agent, so that it costs no ε."""
+    """The public box in which observations usually lie, for a world that is not built in:
+    INDEX=low:high for one or more of the numbers of an observation. The others are found with
+    random actions in the default environment, before there is any agent, so this costs no ε."""
     population: tuple[str, ...] | None = None
-    """How agents' ψ differ: FIELD=v1,v2,… or FIELD=low:high, several allowed (paper:
+    """How the private parameters ψ of agents' worlds are distributed: FIELD=v1,v2,… is uniform on
+    these values, FIELD=low:high on a range. Several fields can be given (paper:
     gravity=9.7,9.8,9.9)."""
     workers: int = 9
-    """W: agents that play at the same time; their reports arrive asynchronously."""
+    """W, the number of agents that play at the same time. Their reports arrive asynchronously."""
     local_episodes: int | None = None
-    """Episodes that an agent plays for one report. They cost environment steps, not ε. By default
-    2(k + 1) for a subspace of k dimensions, at least 10, or 20 where a report has ε ≤ 0.25; at most
-    20."""
+    """Number of episodes that an agent plays for one report. They cost environment steps, not ε. By
+    default 2(k + 1) for a subspace of k dimensions, but at least 10 (20 if a report has ε ≤ 0.25)
+    and at most 20."""
     estimator: Literal["policy-gradient", "evolution"] | None = None
-    """How an agent makes a gradient of its episodes: the policy gradient (the paper), or by trying
-    policies near θ, which is the default in a subspace with 4 local episodes or more."""
+    """How an agent estimates a gradient from its episodes: by the policy gradient (as in the
+    paper), or by evolution, which tries policies near θ. By default evolution in a subspace of at
+    most 256 dimensions with at least 4 local episodes, else policy-gradient."""
     spread: float = 1.0
-    """σ of evolution: how far from θ policies are tried, in the coordinates that are reported."""
+    """σ of evolution: the standard deviation of the policies that are tried around θ, in the
+    coordinates that are reported."""
     action: Literal["sampled", "argmax"] = "sampled"
-    """How agents act: sampled from π, or its argmax. Evolution always takes the argmax
-    (or mean)."""
+    """How agents choose actions in training episodes: sampled from π, or as the argmax of π.
+    Evolution always takes the argmax (for continuous actions, the mean)."""
     alpha_start: float = 0.0
-    """α at the start: the probability of a random action is max(0, alpha_start − n/alpha_decay)
-    after n submissions."""
+    """The probability α of a random action at the start. After n submissions it is
+    max(0, alpha_start − n/alpha_decay)."""
     alpha_decay: float = 1800.0
-    """See alpha_start."""
+    """The number of submissions in which α would fall by 1; see --alpha-start."""
     score: Literal["training", "greedy"] | None = "greedy"
-    """ζ of a submission: the score of its training episode, or of one more, greedy episode that is
-    not trained on."""
+    """Which episode gives the score ζ of a submission: its first training episode, or one more
+    episode that is played greedily and not trained on. None means training if there is one local
+    episode, else greedy."""
 
     own_policy: int | None = None
-    """d, where the policy is one of the devices' own that this program does not know (pgc serve
-    --theta): nothing is simulated, and what is said below of worlds, policies and losses is the
-    devices' affair."""
+    """d, the length of θ, if only the devices know the policy (pgc serve --theta). Nothing can be
+    simulated then, and the settings of worlds, policies and losses have no effect, since the
+    devices decide about them."""
 
     # Policy and loss
     policy: str | None = None
-    """The network: actor-critic (the default), convolutional (for pictures), or MODULE:NAME of your
-    own, a function of (observation_shape, outputs) that returns what pgc.policies.own makes of a
-    function, a Flax, Equinox or PyTorch module."""
+    """The network: actor-critic (the default), convolutional (the default for pictures), or
+    MODULE:NAME of your own. The latter is a function of (observation_shape, outputs) that returns
+    the result of one of the from_… functions of pgc.policies.own, which take a plain function or a
+    Flax, Equinox or PyTorch module."""
     hidden: tuple[int, ...] = (16,)
     """Widths of the shared ReLU layers."""
     biases: bool = False
@@ -116,63 +128,76 @@ class TrainConfig:
     normalize: bool = True
     """Whether the policy sees observations scaled to [−1, 1] by their public bounds."""
     initial: Literal["glorot", "flat", "normal", "zeros"] = "flat"
-    """θ_0: Glorot uniform (paper); that with a policy head of 0.3 its size; N(0, 0.1²);
-    or zeros."""
+    """How θ_0 is drawn: Glorot uniform (glorot, as in the paper); the same with the policy head
+    multiplied by 0.3 (flat); from N(0, 0.1²) (normal); or all zero (zeros)."""
     discount: float = 0.99
-    """γ."""
+    """γ, the discount factor of future rewards."""
     value_weight: float = 0.5
-    """λ, the weight of the value loss, where there is a critic (policy gradient)."""
+    """λ, the weight of the value loss. Only the policy gradient with --baseline critic has one."""
     entropy_weight: float = 0.01
-    """β, the weight of the entropy bonus (policy gradient)."""
+    """β, the weight of the entropy bonus. Only the policy gradient has one."""
     reward: Literal["step", "end", "failure"] = "step"
-    """The world's own reward; −1 / +1 at the end (short / score ≥ Θ); or −1 at failure only."""
+    """The reward that agents learn from: the world's own (step); +1 at the end of an episode whose
+    score reached Θ and −1 at the end of any other (end); or −1 on reaching a terminal state
+    and 0 otherwise (failure)."""
     bootstrap: Literal["zero", "always", "timeout"] = "timeout"
-    """What stands for V(s_T): nothing, the network's value, or that on time-out only."""
+    """What is used as the value V(s_T) after the last step: zero, the network's value (always), or
+    the network's value only if the episode ended by time-out. Has an effect only with --baseline
+    critic."""
     baseline: Literal["critic", "none", "local"] = "local"
-    """What returns are compared with: the network's V (the paper), nothing, or a fit to the agent's
-    own episodes."""
+    """What returns are compared with: the network's V (critic, as in the paper), nothing (none), or
+    a value function that is fitted to the agent's own episodes (local)."""
     reduction: Literal["sum", "mean"] = "sum"
-    """The loss is a sum or a mean over steps (policy gradient)."""
+    """Whether the loss is the sum or the mean over the steps of an episode. Has an effect only with
+    the policy gradient."""
     standardize: Literal["no", "center", "scale"] = "scale"
-    """Whether returns are centred, or centred and scaled, over the episodes of one report."""
+    """Whether returns are left as they are (no), centred (center), or centred and divided by their
+    standard deviation (scale), over the episodes of one report."""
 
     # The aggregator
     buffer_size: int | None = None
-    """|B|: reports in each update of θ; by default 10 (paper: 1, and 100 for prs)."""
+    """|B|, the number of reports in each update of θ; by default 10 (paper: 1, or 100 for prs)."""
     optimizer: str = "sgd"
-    """Any optimiser of optax by name: sgd (the paper), adam, rmsprop, …; or MODULE:NAME of your
-    own, a function of the rate."""
+    """The name of any optimiser in optax: sgd (as in the paper), adam, rmsprop, …; or MODULE:NAME
+    of your own function that takes learning_rate and returns an optax optimiser."""
     learning_rate: float | None = None
-    """η; by default |B|/80·√k·tanh(ε/2) for k dimensions of a subspace, 4 standing for the whole
-    gradient's (paper: 0.5)."""
+    """η, the learning rate; by default |B|/80·√k·tanh(ε/2), where ε is that of one report and k is
+    the dimension of the subspace, or 4 if the whole gradient is reported (paper: 0.5)."""
     uses_per_report: int = 1
-    """Update steps made from each full buffer."""
+    """Number of update steps that are made with each full buffer."""
     max_staleness: int | None = None
     """Drop reports whose θ is more than this many versions old; by default none is dropped."""
     trim: float = 0.0
-    """Against hostile agents: the share of each buffer that is left out at either end, coordinate
-    by coordinate, before the mean; 0.2 leaves out two of ten on each side."""
+    """A protection against hostile agents: in each coordinate, this share of the lowest and of the
+    highest values in a buffer is left out of the mean. With 0.2, a buffer of 10 loses two values at
+    each end."""
     report_norm: float = math.inf
-    """Against hostile agents: a decoded report that is longer than this is shortened to it; inf for
-    none. Needed for laplace, whose valid reports can be any numbers."""
+    """A protection against hostile agents: a decoded report with a larger L2 norm is scaled down to
+    this norm; inf for no limit. laplace needs it, because its valid reports can be arbitrarily
+    large."""
     output_cap: float | None = None
-    """Largest root mean square of the policy's outputs (differences of logits) at public states,
-    inf for none; by default 2, and none for continuous actions (paper: none)."""
+    """The largest root mean square of the policy's outputs (of differences of logits) at public
+    states. A policy beyond it is scaled down after the update; inf for no limit. By default 2, and
+    inf for continuous actions, for other policies than actor-critic, and in the paper."""
     average_from: float = 0.75
-    """The averaged policy is the mean of θ over the reports after this share of the run."""
+    """The share of the run's reports before averaging begins. The averaged policy is the mean of θ
+    over the reports after that."""
     stop_rate: float | None = None
-    """Stop a trial once the noisy booleans alone show, at two standard deviations, that more than
-    this share succeed."""
+    """Stop a trial once the noisy booleans of a window show, at two standard deviations, that more
+    than this share of its submissions succeed. Needs --score-epsilon. By default no trial is
+    stopped."""
     stop_window: int = 500
-    """Reports that the stopping rule looks at together."""
+    """Number of successive reports in a window of the stopping rule (--stop-rate)."""
 
     # The run
     submissions: int = 4000
-    """N: private gradients collected in each trial."""
+    """N, the number of private gradients that are collected in each trial."""
     trials: int = 1
-    """Independent trials, side by side in one compiled program; trial i is the same whatever their
-    number (on a CPU)."""
+    """Number of independent trials, which run side by side. On a CPU, the result of trial i does
+    not depend on how many there are."""
     seed: int = 0
-    """Fixes everything: same seed, same machine type, same bits."""
+    """The seed of all randomness. The same settings and seed give the same bits on machines of the
+    same type."""
     eval_episodes: int = 100
-    """Greedy episodes for each ψ that score the final and the averaged policy."""
+    """Number of greedy episodes, for each ψ, that are played to score the final and the averaged
+    policy."""

@@ -1,4 +1,4 @@
-"""A config as YAML, and back."""
+"""Writes a config as YAML, and reads it back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgc.errors import PgcError
 
 
 def to_yaml(config: TrainConfig) -> str:
-    """The config as YAML, fields in order."""
+    """Returns the config as YAML, with its fields in order."""
     plain = {f.name: getattr(config, f.name) for f in fields(config)}
     return yaml.safe_dump(
         {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()},
@@ -23,9 +23,10 @@ def to_yaml(config: TrainConfig) -> str:
 
 
 def from_yaml(text: str) -> TrainConfig:
-    """The inverse of `to_yaml`.
+    """Returns the config that `to_yaml` wrote.
 
-    A field that an older pgc did not have is what its preset says, which is what was done then.
+    A field that is missing, because an older pgc did not have it, takes the value of the preset,
+    which is what the older pgc used.
     """
     values: Any
     try:

@@ -1,4 +1,4 @@
-"""The values that all settings start from: what learns best, and the paper as printed."""
+"""The presets that settings start from: `default`, which learns best, and `paper`, as printed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRESETS: dict[str, TrainConfig] = {
         output_cap=math.inf,
         action="argmax",
         alpha_start=0.5,
-        score=None,  # the training episode's; with several local episodes, a greedy one's
+        score=None,  # the training episode's, or a greedy one's with several local episodes
         bootstrap="always",
         standardize="no",
         average_from=0.0,
@@ -39,8 +39,9 @@ PRESETS: dict[str, TrainConfig] = {
 
 
 def configure(**settings: Any) -> TrainConfig:
-    """The preset that is named (or the default one) with some settings changed: what the command
-    line does with its flags.
+    """Returns the preset that is named (or the default one) with the given settings changed.
+
+    The command line does the same with its flags.
     """
     preset = settings.get("preset", "default")
     if preset not in PRESETS:

@@ -1,4 +1,4 @@
-"""From a config to the four steps of a run, and the ε that truly holds."""
+"""Builds the four steps of a run from a config, and states the ε that really holds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from pgc.update.aggregator import Aggregator
 from pgc.update.cap import OutputCap
 
 MOST_FEATURES = 4096
-"""Dimensions of a subspace of features."""
+"""The most dimensions that a linear or quadratic subspace may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +46,17 @@ class Problem:
 
     config: TrainConfig
     schedule: Schedule
-    """Step 1: α of an offer."""
+    """Step 1: the schedule of α."""
     training: LocalTraining
-    """Step 2."""
+    """Step 2: the world, the policy, and how agents make a gradient."""
     randomiser: Randomiser
-    """Step 3."""
+    """Step 3: the mechanism, and the noisy boolean if there is one."""
     aggregator: Aggregator
-    """Step 4."""
+    """Step 4: the update rule."""
 
     @property
     def epsilon_gradient(self) -> float:
-        """What the gradients of one agent spend in truth, over all its submissions."""
+        """The ε that the gradients of one agent really spend, over all its submissions."""
         guarantee = self.randomiser.mechanism.guarantee
         if guarantee.honest:
             return self.config.epsilon - self.config.score_epsilon
@@ -64,13 +64,13 @@ class Problem:
 
     @property
     def epsilon_score(self) -> float:
-        """What the score bits of one agent spend, over all its submissions."""
+        """The ε that the noisy booleans of one agent spend, over all its submissions."""
         return self.config.score_epsilon
 
     @property
     def epsilon(self) -> float:
-        """The whole loss of one agent in truth, by sequential composition (Theorem 1 of
-        the paper).
+        """The ε that one agent really spends in all, by sequential composition (Theorem 1 of the
+        paper).
         """
         if self.randomiser.mechanism.guarantee.honest:
             return self.config.epsilon
@@ -78,7 +78,7 @@ class Problem:
 
 
 class Parts(NamedTuple):
-    """What is made while a config is resolved: each once."""
+    """The parts that are made, once each, while a config is resolved."""
 
     config: TrainConfig
     """The config, with everything filled in."""
@@ -88,8 +88,9 @@ class Parts(NamedTuple):
 
 
 def resolve(config: TrainConfig) -> TrainConfig:
-    """Fills in what a config leaves to its preset and to the rules, so that `config.yaml` says
-    everything.
+    """Returns the config with everything filled in that it leaves to its preset and to the rules.
+
+    A `config.yaml` that is written from it therefore says everything.
     """
     return _resolved(config, world_of(config)).config
 
@@ -118,7 +119,7 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
     rate = (
         PAPER_LEARNING_RATE if paper else rules.learning_rate(per_report, buffer_size, directions)
     )
-    if world.name not in WORLDS:  # what a world of one's own was found to be like
+    if world.name not in WORLDS:  # state what was found out about a world that is not built in
         bounds = tuple(
             f"{i}={low!r}:{high!r}" for i, (low, high) in enumerate(world.observation_bounds)
         )
@@ -147,8 +148,9 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnProblem:
-    """A config for a policy of the devices' own: of θ an aggregator needs to know how long it is,
-    and no more.
+    """A config, validated and built, for a policy that only the devices know.
+
+    The aggregator needs the length of θ, and nothing else about the policy.
     """
 
     config: TrainConfig
@@ -158,14 +160,14 @@ class OwnProblem:
 
 
 def build_own(config: TrainConfig) -> OwnProblem:
-    """The aggregator's part, for θ of `config.own_policy` numbers."""
+    """Returns the aggregator's part of a run whose θ has `config.own_policy` numbers."""
     validate(config)
     kind = find_mechanism(config.mechanism)
     dim = config.own_policy
     assert dim is not None
     if config.subspace not in (None, "full"):
         raise PgcError(
-            "of a policy of the devices' own the whole gradient is reported: --subspace full"
+            "for a policy that only the devices know, use --subspace full (the whole gradient)"
         )
     gradient_epsilon, score_epsilon = split_budget(
         config.epsilon, config.score_epsilon, config.submissions_per_agent
@@ -192,10 +194,10 @@ def build_own(config: TrainConfig) -> OwnProblem:
 
 
 def build(config: TrainConfig) -> Problem:
-    """Validate a config and make the parts of a run from it. Every refusal says what to do."""
+    """Validates a config and returns the problem made from it. Every refusal says what to do."""
     world = validate(config)
     if config.own_policy is not None:
-        raise PgcError("a policy of the devices' own cannot be simulated; it is for pgc serve")
+        raise PgcError("a policy that only the devices know cannot be simulated; use pgc serve")
     find_mechanism(config.mechanism)
     config, world, policy, subspace = _resolved(config, world)
     if isinstance(policy, TorchPolicy) and isinstance(world, CompiledWorld):
@@ -213,8 +215,8 @@ def build(config: TrainConfig) -> Problem:
     )
     if config.estimator == "evolution" and mechanism.dim > MOST_DIRECTIONS:
         raise PgcError(
-            f"evolution can try at most {MOST_DIRECTIONS} directions, not {mechanism.dim}; give a "
-            "subspace, or policy-gradient"
+            f"evolution can try at most {MOST_DIRECTIONS} directions, not {mechanism.dim}; use a "
+            "smaller subspace, or --estimator policy-gradient"
         )
     training = LocalTraining(
         world=world,
@@ -235,8 +237,8 @@ def build(config: TrainConfig) -> Problem:
     if config.output_cap < math.inf:
         if not isinstance(policy, ActorCritic):
             raise PgcError(
-                "output_cap scales the head of an actor-critic network; a policy of your own has "
-                "none that is known"
+                "output_cap scales the head of an actor-critic network; for another policy, leave "
+                "it out"
             )
         cap = OutputCap(policy=policy, bounds=bounds, most=config.output_cap)
     return Problem(
@@ -287,7 +289,7 @@ def _make_aggregator(
 
 
 def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:
-    """The network of a config, for a world."""
+    """Returns the policy that a config names, for this world."""
     bounds = world.observation_bounds if config.normalize else None
     name = config.policy or ("actor-critic" if world.image is None else "convolutional")
     if name == "convolutional":
@@ -338,8 +340,8 @@ def _of_ones_own(
         return TorchPolicy(made, shape, actions, bounds)
     if not isinstance(made, Own):
         raise PgcError(
-            f"{name}({shape}, {actions.outputs}) is not a policy; return what one of "
-            "pgc.policies.own's from_… makes"
+            f"{name}({shape}, {actions.outputs}) is not a policy; return the result of one of the "
+            "from_… functions of pgc.policies.own"
         )
     return OwnPolicy(made, shape, actions, bounds)
 
@@ -347,8 +349,10 @@ def _of_ones_own(
 def _suitable_subspace(
     policy: Policy | TorchPolicy, bounds: Bounds, epsilon: float
 ) -> Literal["full", "linear", "quadratic"]:
-    """The whole gradient of what only PyTorch differentiates, or sees very much; pictures have no
-    quadratic features.
+    """Returns the subspace that is used where none is given.
+
+    It is the whole gradient for a policy in PyTorch, or one whose observations have very many
+    numbers. Pictures have no quadratic features.
     """
     if isinstance(policy, TorchPolicy):
         return "full"
@@ -371,7 +375,7 @@ def _feature_subspace(policy: Policy, bounds: Bounds, degree: int) -> Subspace:
 
 
 def make_recipe(config: TrainConfig, world: World, policy: Policy | TorchPolicy) -> Recipe:
-    """Returns what agents do with θ, in the numbers and names of a resolved config."""
+    """Returns the recipe that a resolved config describes: what agents do with θ."""
     known, actions = isinstance(policy, ActorCritic), world.actions
     return Recipe(
         **{f.name: getattr(config, f.name) for f in fields(LossOptions)},
@@ -406,19 +410,18 @@ def _make_subspace(
         return RandomSubspace(policy=policy, size=config.subspace_dim)
     if isinstance(policy, TorchPolicy):
         raise PgcError(
-            f"the {config.subspace} subspace needs a policy in JAX; report the whole gradient, or "
-            "a random subspace"
+            f"the {config.subspace} subspace needs a policy in JAX; use --subspace full or random"
         )
     if isinstance(policy, ActorCritic) and config.initial == "zeros" and config.hidden:
         raise PgcError(
-            f"a {config.subspace} subspace moves the policy's head alone; from --initial zeros "
-            "that sees nothing"
+            f"a {config.subspace} subspace moves the policy's head alone, whose inputs are all 0 "
+            "with --initial zeros; use another --initial"
         )
     made = _feature_subspace(policy, bounds, 1 if config.subspace == "linear" else 2)
     if made.dim > MOST_FEATURES:
         raise PgcError(
-            f"a {config.subspace} subspace would have {made.dim:,} dimensions; report the whole "
-            "gradient, or a random one"
+            f"a {config.subspace} subspace would have {made.dim:,} dimensions; use --subspace full "
+            "or random"
         )
     return made
 
@@ -429,7 +432,7 @@ def _make_optimizer(name: str) -> optax.GradientTransformation:
     try:
         made = factory(learning_rate=1.0) if callable(factory) else None
         if isinstance(made, optax.GradientTransformation):
-            # some want more than a gradient
+            # some optimisers need more than a gradient, and fail here
             made.update(jnp.zeros(2), made.init(jnp.zeros(2)), jnp.zeros(2))
     except TypeError:
         made = None

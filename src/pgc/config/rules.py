@@ -1,8 +1,8 @@
-"""Hyper-parameters that are not given follow from what is public: the dimensions, ε, the buffer,
-the kind of actions.
+"""Rules for hyper-parameters that are not given.
 
-No rule knows the name of a world. How they were chosen, and on which seeds:
-docs/learning-under-noise.md.
+They use only what is public: the dimensions, ε, the buffer size and the kind of actions. No rule
+knows the name of a world. docs/learning-under-noise.md says how the rules were chosen, and on which
+seeds.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
 from pgc.spaces import Actions, Gaussian
 
 DIMENSION_PER_EPSILON = 12
-"""The reported dimension is at most this times ε (and at most this), if a smaller subspace is to be
-had: noise grows with it."""
+"""A quadratic subspace is used only if its dimension is at most this times min(1, ε), because noise
+grows with the dimension."""
 STEP = 0.025
-"""Of one report, in units of the policy's outputs at public states, were there no noise."""
+"""How far one report would move the policy's outputs at public states if there were no noise."""
 LARGEST_OUTPUT = 2.0
 LEAST_EPISODES = 4
-"""With fewer local episodes there is too little to compare."""
+"""Evolution is used only with at least this many local episodes, which it compares."""
 
 
 def local_episodes(epsilon: float, directions: int) -> int:
-    """Two for each direction and two more; at least ten, or twenty where ε is so small that a clear
-    answer is worth it.
+    """Returns how many local episodes an agent plays: 2·directions + 2, from 10 to 20.
 
-    Never more than twenty: play costs no ε, but it costs time. (0 directions: the whole gradient is
-    reported.)
+    If ε is so small that a more precise gradient is worth the time, it is always 20. More would
+    cost no ε, but too much time. `directions` is 0 if the whole gradient is reported.
     """
     return min(20, max(20 if epsilon <= 0.25 else 10, 2 * directions + 2))
 
 
 def subspace(epsilon: float, quadratic_dim: int) -> Literal["linear", "quadratic"]:
-    """Quadratic functions of the observation if ε affords the dimension, else linear ones."""
+    """Returns `quadratic` if its dimension is small enough for this ε, else `linear`."""
     return "quadratic" if quadratic_dim <= DIMENSION_PER_EPSILON * min(1.0, epsilon) else "linear"
 
 
 def estimator(directions: int, episodes: int) -> Literal["evolution", "policy-gradient"]:
-    """Evolution where there are few directions and several episodes to try them, else the policy
-    gradient.
+    """Returns `evolution` if there are few directions and enough episodes to try them.
+
+    Otherwise it returns `policy-gradient`.
     """
     return (
         "evolution"
@@ -50,18 +50,20 @@ def estimator(directions: int, episodes: int) -> Literal["evolution", "policy-gr
 
 
 def learning_rate(epsilon: float, buffer_size: int, directions: int) -> float:
-    """η = |B|/80·√k·tanh(ε/2): what noise alone adds to the policy does not depend on ε, nor, per
-    report, much on |B|.
+    """Returns η = |B|/80·√k·tanh(ε/2), where k is the number of directions.
 
-    A report says no more than a direction, and a policy with k coefficients of like size has a norm
-    of √k times that. Where the whole gradient is reported, whose directions are not functions of
-    the observation, k counts as 4.
+    With this η, what noise alone adds to the policy per report does not depend on ε, and hardly on
+    |B|. The factor √k is there because a report tells only a direction, and a policy with k
+    coefficients of similar size has √k times the norm of one of them. If the whole gradient is
+    reported (0 directions), k = 4.
     """
     return STEP * buffer_size * math.sqrt(directions or 4) / 2 * math.tanh(epsilon / 2)
 
 
 def output_cap(actions: Actions) -> float:
-    """Differences of logits beyond 2 leave too little to chance; the mean of a continuous action
-    needs no cap.
+    """Returns the cap on a policy's outputs: 2 for logits, inf (no cap) for continuous actions.
+
+    Larger differences of logits would leave too little to chance, whereas the mean of a continuous
+    action needs no cap.
     """
     return math.inf if isinstance(actions, Gaussian) else LARGEST_OUTPUT

@@ -1,4 +1,4 @@
-"""What a config may say. Each refusal is one line that says what to do."""
+"""Checks the values of a config. Each refusal is one line that says what to do."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pgc.numerics.randomness import MAX_ITEMS
 
 
 def validate(config: TrainConfig) -> World:
-    """Checks the kind of every value and the range of every number, and returns the world that the
+    """Checks the type of every value and the range of every number, and returns the world that the
     config names.
 
-    Other names are checked by the parts that know them.
+    Other names, such as that of the mechanism, are checked where they are looked up.
     """
 
     def demand(holds: bool, what: str) -> None:
@@ -73,7 +73,7 @@ def validate(config: TrainConfig) -> World:
     )
     demand(
         config.score_epsilon == 0 or world.score_threshold < math.inf,
-        f"score_epsilon pays for telling whether a score reaches Θ, and {world.name} has none: "
+        f"score_epsilon pays for telling whether a score reaches Θ, and {world.name} has no Θ: "
         "give --threshold",
     )
     demand(
@@ -101,7 +101,7 @@ def validate(config: TrainConfig) -> World:
     )
     demand(
         config.own_policy is None or 1 <= config.own_policy <= 2**20,
-        f"own_policy is how many numbers θ has: from 1 to {2**20}, not {config.own_policy}",
+        f"own_policy is the length of θ: from 1 to {2**20}, not {config.own_policy}",
     )
     demand(
         0 <= config.trim < 0.5,
@@ -135,7 +135,7 @@ def validate(config: TrainConfig) -> World:
 
 
 def _is_a(value: Any, kind: Any) -> bool:
-    """Whether a value fits a field: configs also come from YAML and from Python callers."""
+    """Returns whether a value has the type of its field, also if it comes from YAML or Python."""
     origin, options = get_origin(kind), get_args(kind)
     if origin is Literal:
         return value in options

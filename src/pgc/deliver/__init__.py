@@ -1,3 +1,1 @@
-"""Step 1: what an agent is handed. θ, the public subspace in which it reports, and the schedule of
-α.
-"""
+"""Step 1: an agent is handed θ, the public subspace in which it reports, and α."""

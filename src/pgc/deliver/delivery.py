@@ -1,4 +1,4 @@
-"""Step 1: what the next agent is handed, of all that an aggregator knows."""
+"""Step 1: selects what the next agent is handed from all that the aggregator knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgc.wire.values import Delivery
 
 
 class HasPolicy(Protocol):
-    """An aggregator's state, of which this step needs θ and the basis that was made from it."""
+    """The part of an aggregator's state that this step needs: θ, and the basis made from it."""
 
     @property
     def theta(self) -> Any:
@@ -16,11 +16,12 @@ class HasPolicy(Protocol):
 
     @property
     def basis(self) -> Any:
-        """W (d, k) of the public subspace; None: the whole gradient is reported."""
+        """The basis W (d, k) of the public subspace, or None if the whole gradient is reported."""
 
 
 def deliver(state: HasPolicy) -> Delivery:
-    """Returns what an agent is handed now. α comes beside it (`schedule.py`): it falls
-    with time.
+    """Returns what an agent is handed now.
+
+    α is not part of it: it falls with the number of submissions (`schedule.py`).
     """
     return Delivery(state.theta, state.basis)

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 
 @dataclass(frozen=True)
 class Schedule:
-    """The paper's schedule: α = max(0, 0.5 − n/1800), where n submissions were received when θ is
-    copied.
+    """The schedule α = max(0, start − n/decay), by default with the numbers of the paper.
+
+    n is the number of submissions that were received before θ is handed out.
     """
 
     start: float = 0.5

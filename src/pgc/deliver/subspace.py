@@ -1,14 +1,14 @@
 """A public subspace of θ-space: agents report a gradient's few coordinates in it, not all d.
 
-Noise grows with the dimension that is reported, and what matters of a gradient is how it moves the
-policy as a *function*. A basis W ∈ R^{d×k} is a function of θ and public values alone, so it
+Noise grows with the dimension that is reported, and what matters about a gradient is how it moves
+the policy as a *function*. A basis W ∈ R^{d×k} is a function of θ and public values alone, so it
 travels in the offer and costs no ε:
 
     agent        z = Wᵀ g      the gradient with respect to the coefficients c of θ + W c
     aggregator   g̃ = W z̃       in θ-space again, with the basis of the report's own version
 
-Any mechanism randomises z in place of g; ε-LDP holds for z and hence for g, whatever W is, a
-hostile one included. What lies outside the subspace is never learnt: that is the price.
+Any mechanism randomises z in place of g; ε-LDP holds for z and hence for g, whatever W is, even a
+hostile one. The price is that what lies outside the subspace is never learnt.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Flat(Protocol):
 
     @property
     def actions(self) -> Actions:
-        """What its outputs mean."""
+        """The distribution over actions that its outputs stand for."""
 
 
 class WithHead(Flat, Protocol):
@@ -53,16 +53,16 @@ class WithHead(Flat, Protocol):
         """Where in θ the head lies."""
 
     def unflatten(self, theta: jax.Array) -> Any:
-        """θ (d, *batch) as `forward` wants it."""
+        """Returns θ (d, *batch) in the form that `forward` takes."""
 
     def forward(
         self, params: Any, observation: jax.Array
     ) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
-        """Outputs, values, and the inputs of the layers; those of the head come last."""
+        """Returns the outputs, the values, and the inputs of the layers, those of the head last."""
 
 
 class Differentiable(Flat, Protocol):
-    """A policy whose outputs can be differentiated by θ."""
+    """A policy whose outputs can be differentiated with respect to θ."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,13 +71,14 @@ class Differentiable(Flat, Protocol):
     def pull(
         self, theta: jax.Array, observation: jax.Array, to_outputs: jax.Array, to_value: jax.Array
     ) -> jax.Array:
-        """The gradient (d,) at one observation, given the cotangents of outputs and value."""
+        """Returns the gradient (d,) at one observation, given cotangents of outputs and value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomSubspace:
-    """Some k directions drawn once, from a public seed: what a subspace is worth that knows nothing
-    of the policy.
+    """A subspace of k random directions, drawn once from a public seed.
+
+    It shows what a subspace is worth that knows nothing about the policy.
     """
 
     policy: Flat
@@ -89,21 +90,21 @@ class RandomSubspace:
         return self.size
 
     def basis(self, theta: jax.Array) -> jax.Array:
-        """Orthonormal columns (d, k), the same for every θ."""
+        """Returns k orthonormal columns (d, k), the same for every θ."""
         gaussian = np.random.default_rng(self.size).normal(size=(self.policy.dim, self.size))
         return jnp.asarray(np.linalg.qr(gaussian)[0], theta.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureSubspace:
-    """The directions of the policy's head that add public features of the observation to what
-    matters of its outputs.
+    """The directions of the policy's head that add public features of the observation to the
+    contrasts of its outputs (`Actions.contrasts`).
 
-    A = (H Hᵀ/m + r·I)⁻¹ H Φᵀ/m, with H the head's inputs at m public states and Φ the features
-    there: the ridge regression of each feature on H. `degree` 1 are the (scaled) observations
-    themselves, 2 adds their products. A head is linear, so θ + W c adds Φᵀc wherever A fits,
-    however large c is. (With the directions of all layers what is added is right for a small c
-    only: docs/learning-under-noise.md.)
+    A = (H Hᵀ/m + r·I)⁻¹ H Φᵀ/m is the ridge regression of each feature on H, where H are the head's
+    inputs at m public states and Φ the features there. With `degree` 1 the features are the
+    (scaled) observations themselves; `degree` 2 adds their products. A head is linear, so θ + W c
+    adds Φᵀc for a c of any size, as far as the regression fits. (The directions of all layers would
+    do so for a small c only: docs/learning-under-noise.md.)
     """
 
     policy: WithHead
@@ -111,12 +112,12 @@ class FeatureSubspace:
     """The public box in which observations usually lie."""
     degree: int = 1
     weight: float = 1.0
-    """Of a product of two coordinates, beside 1 of a coordinate: how fast it is learnt, and how
-    much noise it adds."""
+    """The factor of a product of two coordinates, where a coordinate has 1. A larger factor lets
+    products be learnt faster and adds more noise to them."""
 
     @property
     def dim(self) -> int:
-        """Its dimension k: features × what matters of the outputs."""
+        """Dimension k of the subspace: the number of features times that of contrasts."""
         return count(len(self.bounds), self.degree) * int(self.policy.actions.contrasts.shape[0])
 
     def basis(self, theta: jax.Array) -> jax.Array:
@@ -143,13 +144,13 @@ class FeatureSubspace:
 
 @dataclass(frozen=True, kw_only=True)
 class TangentSubspace:
-    """The same for any differentiable policy: the directions of θ that add public features to what
-    matters of its outputs.
+    """The directions of θ that add public features to the contrasts of the outputs, for any
+    differentiable policy.
 
-    W = Jᵀ (J Jᵀ + m·r·I)⁻¹ S, with J the derivatives of those outputs by θ at m public states and S
-    the features there: the ridge regression of each feature on J, in its dual form, whose cost does
-    not grow with d². What is added is right for small steps only, since the policy need not be
-    linear in anything; W is made anew from each θ.
+    W = Jᵀ (J Jᵀ + m·r·I)⁻¹ S is the ridge regression of each feature on J, where J are the
+    derivatives of the contrasts with respect to θ at m public states and S the features there. This
+    is its dual form, whose cost does not grow with d². A policy need not be linear in θ, so the
+    features are added correctly for small steps only; W is made anew from each θ.
     """
 
     policy: Differentiable
@@ -160,7 +161,7 @@ class TangentSubspace:
 
     @property
     def dim(self) -> int:
-        """Its dimension k: features × what matters of the outputs."""
+        """Dimension k of the subspace: the number of features times that of contrasts."""
         features = count(len(self.bounds), self.degree) if self.bounds else self._public[1].shape[0]
         return int(features * self.policy.actions.contrasts.shape[0])
 
@@ -184,7 +185,7 @@ class TangentSubspace:
 
     @cached_property
     def _public(self) -> tuple[np.ndarray, np.ndarray]:
-        """States (n, m) and their features (f, m)."""
+        """The public states (n, m) and their features (f, m)."""
         if self.bounds:
             return public_states(self.bounds), features(
                 public_points(len(self.bounds)), self.degree, 1.0
@@ -196,12 +197,12 @@ Subspace = RandomSubspace | FeatureSubspace | TangentSubspace
 
 
 def count(n: int, degree: int) -> int:
-    """Features of n numbers."""
+    """Returns the number of features of an observation of n numbers."""
     return n if degree == 1 else n + n * (n + 1) // 2
 
 
 def features(x: np.ndarray, degree: int, weight: float) -> np.ndarray:
-    """Coordinates (n, m), and from degree 2 on the products of two of them."""
+    """Returns the coordinates x (n, m), and with degree 2 also their products times `weight`."""
     if degree == 1:
         return x
     pairs = itertools.combinations_with_replacement(range(len(x)), 2)

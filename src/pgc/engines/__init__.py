@@ -1,1 +1,1 @@
-"""Who drives the loop: the simple exact one, and the compiled one."""
+"""Engines that drive the four steps: in plain Python, compiled, or on the host."""

@@ -1,7 +1,7 @@
 """One private agent of a simulation: steps 2 and 3.
 
-A delivery in, a submission out. Of a submission, the report and the noisy boolean leave the agent;
-score and steps are the experimenter's view.
+An agent takes a delivery and returns a submission. Only the report and the noisy boolean of a
+submission leave the agent; the score and the steps are the experimenter's view.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Agent:
         return self._submitted >= self._randomiser.submissions_per_agent
 
     def answer(self, delivery: Delivery, alpha: jax.Array, at: Address) -> Submission:
-        """Play the delivered θ, compute one gradient, randomise it.
+        """Plays the delivered θ, computes one gradient, and returns it randomised.
 
-        Refuses once the budget is spent.
+        Raises `BudgetSpent` once the budget is spent.
         """
         if self.spent:
             raise BudgetSpent(

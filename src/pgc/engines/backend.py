@@ -1,7 +1,8 @@
-"""Who plays a problem, and how.
+"""Decides where and how a problem is played.
 
-`Backend` says who: this process, processes of this machine, or a Ray cluster; that changes no
-result. How follows from the world: compiled trials in virtual time, or trials on the host in turn.
+`Backend` says where: in this process, in other processes of this machine, or on a Ray cluster. That
+changes no result. How follows from the world: in compiled trials reports arrive in virtual time, in
+trials on the host they are taken in turn.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pgc.local_training.worlds.creator import close
 from pgc.local_training.worlds.host import HostWorld
 
 MOST_TRIED = 16
-"""Values of ψ for which an environment is made before anything else."""
+"""The most values of ψ for which an environment is made as a test, before a run begins."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,12 @@ class Backend:
     engine: str = "local"
     """`local` or `ray`."""
     address: str | None = None
-    """Of a Ray cluster that is there; None: one is started on this machine."""
+    """The address of a running Ray cluster; None starts one on this machine."""
     processes: int | None = None
-    """How many play; None: as many as there are cores."""
+    """How many processes play; None for as many as there are cores."""
 
     def check(self, problem: Problem) -> None:
-        """Refuses settings that contradict each other, before anything is made."""
+        """Refuses settings that contradict each other, and worlds that cannot be made."""
         if self.engine not in ("local", "ray"):
             raise PgcError(f"unknown engine '{self.engine}'; choose local or ray")
         if self.engine == "local" and self.address is not None:
@@ -52,7 +53,7 @@ class Backend:
         if self.processes is not None and self.processes < 1:
             raise PgcError(f"processes must be at least 1, not {self.processes}")
         world = problem.training.world
-        # what cannot be made should be known before an hour of work
+        # find out before an hour of work whether environments can be made
         if isinstance(world, HostWorld):
             for psi in problem.training.population.grid()[:MOST_TRIED]:
                 close(world.make(psi))
@@ -64,7 +65,10 @@ class Backend:
 
     @contextmanager
     def crew(self, *problems: Problem) -> Iterator[Crew | None]:
-        """Opens the workers; None where the compiled engine plays in this process."""
+        """Yields the workers, or None if the compiled engine plays in this process.
+
+        The workers end with the context.
+        """
         for problem in problems:
             self.check(problem)
         if self.engine == "ray":
@@ -80,20 +84,20 @@ class Backend:
 
 
 def plays_on_host(problem: Problem) -> bool:
-    """Whether a problem's world plays on the host: engines and runs ask here, and nowhere else."""
+    """Returns whether a problem's world plays on the host. Engines and runs ask only here."""
     return isinstance(problem.training.world, HostWorld)
 
 
 def program_of(problem: Problem) -> Any:
-    """Returns what is compiled for a problem: problems with equal ones can share their trials.
+    """Returns a value that is equal for problems whose trials can run in one compiled program.
 
-    Nothing is compiled for a world on the host, which shares with nobody.
+    Nothing is compiled for a world on the host, so its value is the config itself.
     """
     return problem.config if plays_on_host(problem) else jax.tree.structure(engine_of(problem))
 
 
 def trials_of(*problems: Problem) -> Trials:
-    """Returns the trials of some problems that share a program; of one, in a world on the host."""
+    """Returns the trials of problems that share a program, or of one problem on the host."""
     if not plays_on_host(problems[0]):
         return Simulation(*problems)
     (problem,) = problems
@@ -101,9 +105,9 @@ def trials_of(*problems: Problem) -> Trials:
 
 
 def advance(some: Sequence[Trials], crew: Crew | None) -> Iterator[tuple[int, Happened]]:
-    """Play on for a while in all of them; tell what arrived in which of them.
+    """Plays on for a while in all trials; yields what arrived, with the index in `some`.
 
-    Blocks of all compiled ones are played together, so that every core is busy.
+    The blocks of all compiled trials are played together, so that every core is busy.
     """
     compiled = [(i, trials) for i, trials in enumerate(some) if isinstance(trials, Simulation)]
     for which, happened in simulation.advance([trials for _, trials in compiled], crew):

@@ -2,8 +2,9 @@
 
 Each lane is one trial. An episode is played when θ is copied, and its report arrives at its finish
 tick, so a trial needs only one player: while it plays, the trial's other W − 1 workers hold
-finished reports that are not yet due. Lanes run freely. When one has finished, the trial's earliest
-pending report arrives; its worker is handed the new θ and plays on.
+finished reports that are not yet due. Lanes do not wait for each other. When a lane has completed a
+submission, the trial's earliest pending report arrives; its worker is handed the new θ and plays
+on.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from pgc.update.aggregator import Aggregator, AggregatorState
 from pgc.wire.values import Delivery
 
 FEW_WORKERS = 16
-"""Rows of so few are compared one by one, which is faster than looking one up; of more, compiling
-that would take for ever."""
+"""Up to this many workers, a worker's row is chosen by one comparison for each worker, which is
+faster than a look-up. With more workers that would take far too long to compile."""
 UPDATE_SHARE = 32
-"""Dear updates are made for 1/32 of the lanes at a time."""
+"""Expensive updates are made for 1/32 of the lanes at a time."""
 
 
 class Pending(NamedTuple):
-    """What each of the W workers of each lane has finished, and what has not yet arrived."""
+    """The last report that each of the W workers of each lane has finished, until it arrives."""
 
     report: jax.Array  # g̃ (d, W, lanes)
     bit: jax.Array  # (W, lanes)
     ends: jax.Array  # finish tick
-    version: jax.Array  # of the θ it was computed from
+    version: jax.Array  # the version of the θ that it was computed from
     score: jax.Array
     ticks: jax.Array
     real: jax.Array  # False before the worker's first report
@@ -57,22 +58,22 @@ class Monitor(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything: a run continues bit for bit from here."""
+    """The whole state of some trials, from which they continue bit for bit."""
 
-    seed: jax.Array  # (2, lanes), of each trial
+    seed: jax.Array  # (2, lanes), the seed of each trial
     aggregator: AggregatorState
     pending: Pending
     started: jax.Array  # (W, lanes) submissions begun by each worker
-    worker: jax.Array  # (lanes,) who is playing
-    begun: jax.Array  # at which tick
-    version: jax.Array  # with which θ
+    worker: jax.Array  # (lanes,) the worker that is playing
+    begun: jax.Array  # the tick at which it began
+    version: jax.Array  # the version of the θ that it plays
     play: agents.Play
     monitor: Monitor
     running: jax.Array  # (lanes,)
 
 
 class Record(NamedTuple):
-    """One turn: the report that arrived in each lane, if any did."""
+    """What happened in one turn: the report that arrived in each lane, if one did."""
 
     arrived: jax.Array
     n: jax.Array  # index of the submission within its trial, starting at 1
@@ -97,12 +98,13 @@ class Engine:
     stop_rate: float | None = None
     stop_window: int = 500
     ticks_per_turn: int = 16
-    """Ticks between two looks at which lanes have finished. Changes speed, and no more than the
-    last bits of a sum."""
+    """Number of ticks in a turn, after which the engine checks which lanes have finished. It
+    affects the speed, and at most the last bits of a sum."""
 
     def start(self, seeds: jax.Array, running: jax.Array) -> State:
-        """Worker 0 of every lane begins at tick 0; the others are due to begin at tick
-        0 as well.
+        """Returns the first state: worker 0 of every lane has begun at tick 0.
+
+        The other workers are due to begin at tick 0 as well.
         """
         state: State = self._start(
             _initial_thetas(self.training.policy, self.initial, seeds), seeds, running
@@ -140,7 +142,7 @@ class Engine:
 
     @partial(jax.jit, static_argnums=2, donate_argnums=1)
     def advance(self, state: State, most: int) -> tuple[State, Record]:
-        """Run up to `most` turns, fewer if every lane is done.
+        """Runs up to `most` turns, or fewer if every lane is done; returns state and records.
 
         Records have a leading axis of `most` turns.
         """
@@ -166,7 +168,10 @@ class Engine:
         return state, records
 
     def _turn(self, state: State) -> tuple[State, Record]:
-        """One turn of every lane. It begins where the last one handed θ out: 2, 3, 4, then 1."""
+        """Takes one turn in every lane.
+
+        It begins where the last turn handed out θ, so the steps come in the order 2, 3, 4, 1.
+        """
         # Step 2: every lane plays on. A trial's θ changes only when its one lane completes, so the
         # aggregator still holds the θ that this lane's agent was handed.
         delivery = deliver(state.aggregator)
@@ -228,8 +233,9 @@ class Engine:
         )
 
     def _reports(self, delivery: Delivery, play: agents.Play) -> tuple[jax.Array, jax.Array]:
-        """Steps 2 (its end) and 3: the decoded report (d, lanes) and the noisy boolean of every
-        lane.
+        """Ends step 2 and takes step 3.
+
+        Returns the decoded report (d, lanes) and the noisy boolean (lanes,) of every lane.
         """
         coordinates = agents.coordinates(self.training, delivery, play)
         public, secret = words_for_report(self.randomiser, play.at)
@@ -241,13 +247,13 @@ class Engine:
         )
 
     def _no_reports(self, delivery: Delivery, play: agents.Play) -> tuple[jax.Array, jax.Array]:
-        """What stands in for `_reports` when no lane has completed a submission."""
+        """Returns zeros in place of `_reports` when no lane has completed a submission."""
         return jnp.zeros_like(delivery.theta), jnp.zeros(play.score.shape, bool)
 
     def _update(self, state: AggregatorState, arrived: jax.Array) -> AggregatorState:
-        """Step 4 where a buffer is full.
+        """Updates θ in the lanes whose buffer is full (step 4).
 
-        Dear updates are made for a few lanes at a time: few of them are due in any one turn.
+        Expensive updates are made for a few lanes at a time, since few are due in any one turn.
         """
         full = jax.vmap(Aggregator.full, -1)(self.aggregator, state) & arrived
         if not self.aggregator.updates_are_dear:
@@ -275,8 +281,10 @@ class Engine:
     def _watch(
         self, monitor: Monitor, bit: jax.Array, arrived: jax.Array
     ) -> tuple[Monitor, jax.Array]:
-        """Stop when the debiased success rate of a whole window exceeds `stop_rate` by two standard
-        deviations.
+        """Counts the noisy booleans; returns the counts, and which lanes are to stop.
+
+        A lane stops when the debiased success rate of a whole window exceeds `stop_rate` by two
+        standard deviations.
         """
         score_bit = self.randomiser.score_bit
         if self.stop_rate is None or score_bit is None:
@@ -298,14 +306,14 @@ class Engine:
 trace_fields(Engine, "training", "randomiser", "aggregator", "submissions")
 
 
-# apart, so that engines of one policy share what is compiled
+# compiled separately, so that engines with the same policy share it
 @partial(jax.jit, static_argnums=(0, 1))
 def _initial_thetas(policy: Policy | TorchPolicy, how: str, seeds: jax.Array) -> jax.Array:
     return jax.vmap(lambda seed: initial_theta(seed, policy, how), in_axes=-1, out_axes=-1)(seeds)
 
 
 def _take_row(rows: jax.Array, chosen: jax.Array) -> jax.Array:
-    """The row (…, W, lanes) → (…, lanes) that is chosen in each lane."""
+    """Returns the row that is chosen in each lane: (…, W, lanes) → (…, lanes)."""
     if rows.shape[-2] > FEW_WORKERS:
         which = jnp.argmax(chosen, axis=0).reshape([1] * (rows.ndim - 1) + [-1])
         return jnp.take_along_axis(rows, which, axis=-2)[..., 0, :]
@@ -320,7 +328,7 @@ def _take(pending: Pending, chosen: jax.Array) -> Pending:
 
 
 def engine_of(problem: Problem) -> Engine:
-    """The compiled loop for a problem, with the problem's own numbers."""
+    """Returns the compiled loop for a problem, with the problem's own numbers."""
     config = problem.config
     return Engine(
         schedule=problem.schedule,
@@ -336,7 +344,7 @@ def engine_of(problem: Problem) -> Engine:
 
 
 def in_lanes(engine: Engine, lanes: int) -> Engine:
-    """The engine with each number repeated for every lane."""
+    """Returns the engine with each number repeated for every lane."""
     repeated: Engine = jax.tree.map(
         lambda x: jnp.broadcast_to(jnp.asarray(x)[..., None], (*jnp.shape(x), lanes)), engine
     )
@@ -344,5 +352,5 @@ def in_lanes(engine: Engine, lanes: int) -> Engine:
 
 
 def trial_seeds(seed: int, trials: Any) -> jax.Array:
-    """The words that each trial draws from, (2, trials)."""
+    """Returns the two words that seed each trial, (2, trials)."""
     return jax.vmap(lambda i: trial_seed(seed, i), out_axes=-1)(jnp.asarray(trials))

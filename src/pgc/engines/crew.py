@@ -1,8 +1,8 @@
 """A crew: workers that do jobs, in other processes or on other machines (`ray_crew.py`).
 
-A worker can be lost at any moment, with its machine. What it had not finished is given to another,
-and gives the same bits (`jobs.py`): nothing is lost, and nothing is randomised twice. Retries are
-ours: no layer below does any.
+A worker can be lost at any moment, with its machine. The jobs that it had not finished are given to
+another worker and give the same bits (`jobs.py`), so nothing is lost, and nothing is randomised
+twice. Only this module retries jobs: no layer below it does.
 """
 
 from __future__ import annotations
@@ -21,24 +21,27 @@ from pgc.engines.jobs import Job
 from pgc.errors import PgcError
 
 MOST_LOSSES = 3
-"""A job that as many workers died of is not tried again."""
+"""A job during which this many workers were lost is not tried again."""
 QUIET = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "JAX_PLATFORMS": "cpu",
     "NPROC": "1",
 }
-"""Of a worker: one core each."""
+"""Environment variables of a worker, which restrict it to one CPU core."""
 
 
 class Lost(NamedTuple):
-    """A worker that is gone, with what it was doing."""
+    """Received in place of a result when a worker is lost."""
 
     why: str
 
 
 class Failed(NamedTuple):
-    """A job raised an exception: a user's error, or ours."""
+    """Received in place of a result when a job raises an exception.
+
+    `ours` says whether it is an error in pgc, and not one that the user can mend.
+    """
 
     ours: bool
     words: str
@@ -53,7 +56,7 @@ class Crew(ABC):
     def __init__(self) -> None:
         self._tickets = 0
         self._kept: dict[int, Any] = {}
-        """Results that somebody else waits for."""
+        """Finished results that were not asked for yet."""
 
     def submit(self, job: Job) -> int:
         """Accepts a job and returns its ticket."""
@@ -64,9 +67,9 @@ class Crew(ABC):
     def results(
         self, wanted: Collection[int], seconds: float | None = None
     ) -> list[tuple[int, Any]]:
-        """What was finished of the wanted tickets: at least one, unless the time is over.
+        """Returns the finished results of the wanted tickets, each of them once.
 
-        Each is given once.
+        Waits for at least one of them, unless nothing at all finishes for `seconds`.
         """
         while True:
             found = [(ticket, self._kept.pop(ticket)) for ticket in wanted if ticket in self._kept]
@@ -88,14 +91,14 @@ class Crew(ABC):
 
     @abstractmethod
     def _take(self, ticket: int, job: Job) -> None:
-        """A new job."""
+        """Accepts a new job under this ticket."""
 
     @abstractmethod
     def _finished(self, seconds: float | None) -> list[tuple[int, Any]]:
-        """Results, when there are some, or after so long."""
+        """Returns results as soon as there are some, or an empty list after `seconds`."""
 
     def close(self) -> None:  # noqa: B027 - not every crew has workers
-        """Let the workers go."""
+        """Ends all workers of the crew."""
 
     def __enter__(self) -> Crew:
         return self
@@ -105,38 +108,37 @@ class Crew(ABC):
 
 
 class Workers(Crew):
-    """What crews of several workers share: who does what, and what becomes of it when
-    one is lost.
-    """
+    """The base class of crews: assigns jobs to workers, and again when a worker is lost."""
 
     ahead = 1
-    """Jobs that a worker is given at a time."""
+    """How many jobs a worker is given at a time."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
         self.replaced = 0
-        """Workers that were lost, so far."""
+        """How many workers were lost and replaced so far."""
         self._jobs: dict[int, Job] = {}
-        """What is not finished, by ticket."""
+        """The jobs that are not finished, by ticket."""
         self._losses: Counter[int] = Counter()
         self._waiting: deque[int] = deque()
         self._hands: dict[Any, list[int]] = {}
-        """What each worker has to do, the first of it now."""
+        """The tickets of each worker's jobs, in order; it is doing the first one."""
 
     @abstractmethod
     def _send(self, worker: Any, ticket: int, job: Job) -> None:
-        """Give a job to a worker. `Lost` is told by `_receive`."""
+        """Sends a job to a worker. If the worker is lost, `_receive` says so."""
 
     @abstractmethod
     def _receive(self, seconds: float | None) -> list[tuple[Any, int | None, Any]]:
-        """What workers returned: a ticket and a result, `Failed` or `Lost`; or no ticket: the
-        worker is there.
+        """Returns what workers sent: worker, ticket, and a result, `Failed` or `Lost`.
+
+        A ticket of None belongs to no job: the worker is ready, or it was lost before it was.
         """
 
     @abstractmethod
     def _replace(self, worker: Any) -> None:
-        """A new worker for one that was lost."""
+        """Starts a new worker in place of one that was lost."""
 
     def _take(self, ticket: int, job: Job) -> None:
         self._jobs[ticket] = job
@@ -148,7 +150,7 @@ class Workers(Crew):
         failed = None
         for worker, ticket, result in self._receive(seconds):
             if isinstance(result, Lost):
-                # else what was lost with it is known already
+                # otherwise this loss was dealt with already
                 if ticket is None or worker in self._hands:
                     self._lose(worker, result)
                 continue
@@ -156,10 +158,10 @@ class Workers(Crew):
                 self._hands[worker] = []
                 continue
             if worker not in self._hands:
-                continue  # it was given up with what else it did, which another does now
+                continue  # the worker was given up, and another one does its jobs
             self._hands[worker].remove(ticket)
             if self._jobs.pop(ticket, None) is None:
-                continue  # it is not wanted any more
+                continue  # the job was given up when another one failed
             if isinstance(result, Failed):
                 failed = result
             else:
@@ -185,12 +187,12 @@ class Workers(Crew):
         unfinished = [ticket for ticket in self._hands.pop(worker, []) if ticket in self._jobs]
         self._waiting.extendleft(reversed(unfinished))
         self._replace(worker)
-        for ticket in unfinished[:1]:  # what it was at
+        for ticket in unfinished[:1]:  # the job that it was doing
             self._losses[ticket] += 1
             if self._losses[ticket] >= MOST_LOSSES:
                 raise PgcError(
-                    f"{MOST_LOSSES} workers were lost at the same work ({lost.why}); what they "
-                    "said is above"
+                    f"{MOST_LOSSES} workers were lost at the same work ({lost.why}); see their "
+                    "output above"
                 )
 
 
@@ -216,17 +218,20 @@ class Processes(Workers):
             self._start()
 
     def _start(self) -> None:
-        """Not by `multiprocessing`, which would run a user's script again in every child."""
+        """Starts a worker process.
+
+        `multiprocessing` is not used, because it would run a user's script again in every child.
+        """
         ours, theirs = socket.socketpair()
         paths = [path or os.getcwd() for path in sys.path]
-        paths += [os.getcwd()] if os.getcwd() not in paths else []  # last, as `errors.load` has it
+        paths += [os.getcwd()] if os.getcwd() not in paths else []  # last, as in `errors.load`
         environment = {**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(paths)}
         popen = subprocess.Popen(
             [sys.executable, "-P", "-m", "pgc.engines.worker", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             env=environment,
             stdin=subprocess.DEVNULL,
-            # ours may be read by a program
+            # stderr, because a program may read this process's stdout
             stdout=sys.stderr.fileno() if _has_file(sys.stderr) else subprocess.DEVNULL,
         )
         theirs.close()
@@ -237,7 +242,7 @@ class Processes(Workers):
         try:
             worker.pipe.send(job)
         except OSError:
-            return  # it is gone: _receive will say so
+            return  # the worker is gone, and _receive will say so
 
     def _receive(self, seconds: float | None) -> list[tuple[Any, int | None, Any]]:
         by_pipe = {worker.pipe: worker for worker, tickets in self._hands.items() if tickets}
@@ -262,7 +267,7 @@ class Processes(Workers):
         worker.popen.wait()
 
     def close(self) -> None:
-        """Let the workers go."""
+        """Ends the worker processes."""
         while self._hands:
             self._end(self._hands.popitem()[0])
 
@@ -275,9 +280,9 @@ def _has_file(stream: Any) -> bool:
 
 
 def local_crew(processes: int | None) -> Crew:
-    """Returns a crew of as many processes as are asked for, or as there are cores.
+    """Returns a crew of `processes` processes, or of one for each core if that is None.
 
-    One as well: what plays has one core and rounds alike.
+    A single one is a separate process as well, so that it has one core and rounds as the others do.
     """
     size = len(os.sched_getaffinity(0)) if processes is None else processes
     if size < 1:

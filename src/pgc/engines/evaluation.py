@@ -1,4 +1,4 @@
-"""How good a policy is: the mean score of greedy episodes, world by world."""
+"""Evaluates policies: the mean score of greedy episodes for each ψ."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def greedy_scores(
 def _play(
     world: CompiledWorld, policy: Policy, thetas: jax.Array, psis: Any, keys: jax.Array
 ) -> jax.Array:
-    """Scores (policies, episodes)."""
+    """Returns the scores (policies, episodes) of greedy episodes."""
     params = policy.unflatten(thetas[:, :, None])
     policies, (episodes,) = thetas.shape[1], keys.shape
     shape = (policies, episodes)

@@ -34,17 +34,17 @@ from pgc.randomise.on_host import decode
 from pgc.update.aggregator import AggregatorState
 
 ROUND_SECONDS = 0.5
-"""Between two looks at what happened."""
+"""How long `advance` plays before it yields what arrived."""
 JOB_SECONDS = 0.05
-"""So much work makes one job: more, and workers wait for the last one; less, and they
-wait for us."""
+"""How long a job should take. With longer jobs, workers wait for the last one to finish; with
+shorter ones, they wait for this process."""
 AHEAD = 2
-"""Jobs for each worker that are under way: one that it does, one that waits."""
+"""How many jobs are under way for each worker: one that it does and one that waits."""
 
 
 @dataclass
 class Begun:
-    """A submission under way, in the order in which agents began."""
+    """A submission under way, and the version of the θ that its agent was handed."""
 
     ask: Task
     version: int
@@ -56,21 +56,21 @@ class Trial:
 
     state: AggregatorState
     offer: tuple[int, np.ndarray, np.ndarray | None]
-    """Version, θ and W of the state, on the host."""
+    """The version, θ and the basis W of the state, copied to the host."""
     flight: deque[Begun] = field(default_factory=deque)
     answers: dict[int, Sent] = field(default_factory=dict)
     begun: int = 0
     ticks: list[int] = field(default_factory=list)
-    """Environment steps of each of the W, so far."""
+    """Environment steps of each of the W workers so far."""
     window: tuple[int, int] = (0, 0)
-    """Noisy booleans that the stopping rule has seen: how many, and how many were true."""
+    """Noisy booleans in the current window of the stopping rule: how many, and how many true."""
     running: bool = True
 
 
 class HostSimulation:
-    """Trials in progress, of one problem, played by a crew.
+    """The trials of one problem in a world on the host, played by a crew.
 
-    They implement `Trials`.
+    It implements `Trials`.
     """
 
     lanes = 1
@@ -97,21 +97,21 @@ class HostSimulation:
 
     @property
     def running(self) -> bool:
-        """Whether any trial still collects."""
+        """Whether any trial still collects reports."""
         return any(trial.running for trial in self._trials)
 
     @property
     def collecting(self) -> np.ndarray:
-        """Which trials still collect."""
+        """Which trials still collect reports, (trials,)."""
         return np.array([trial.running for trial in self._trials])
 
     def stop(self, trials: Sequence[int]) -> None:
-        """Lets these trials collect no more."""
+        """Stops these trials: they collect no more reports."""
         for i in trials:
             self._trials[i].running = False
 
     def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
-        """Have the crew play on for a while, and tell what arrived."""
+        """Has the crew play on for a while, and yields the reports that arrived."""
         assert crew is not None
         rows: list[tuple[Any, ...]] = []
         failed: PgcError | None = None
@@ -138,15 +138,15 @@ class HostSimulation:
         yield Happened(
             *(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True))
         )
-        if failed is not None:  # what came before it counts
+        if failed is not None:  # raised last, so that earlier reports count
             raise failed
 
     def collected(self, name: str) -> np.ndarray:
-        """A field of every trial's aggregator, trials first."""
+        """Returns a field of every trial's `AggregatorState`; the first axis is the trial."""
         return np.stack([np.asarray(getattr(trial.state, name)) for trial in self._trials])
 
     def _fill(self, i: int) -> None:
-        """Step 1: hand θ to as many agents as should be at work."""
+        """Hands θ to new agents until W are at work or no more are needed (step 1)."""
         trial, config = self._trials[i], self.problem.config
         while (
             trial.running
@@ -163,7 +163,7 @@ class HostSimulation:
             trial.begun += 1
 
     def _hand_out(self, crew: Crew) -> None:
-        """Give the crew enough to do."""
+        """Submits jobs until `AHEAD` are under way for each worker of the crew."""
         free = AHEAD * crew.size - len(self._under_way)
         while self._asked and free > 0:
             share = max(
@@ -180,7 +180,10 @@ class HostSimulation:
                 free -= 1
 
     def _deliver(self, i: int) -> list[tuple[Any, ...]]:
-        """Step 4 for the reports whose turn it is; each makes room for another agent."""
+        """Takes step 4 for the reports whose turn it is; each makes room for another agent.
+
+        Returns one row for each of these reports, with the columns of `Happened`.
+        """
         trial, rows = self._trials[i], []
         while trial.running and trial.flight and trial.flight[0].ask.n in trial.answers:
             begun = trial.flight.popleft()
@@ -205,8 +208,8 @@ class HostSimulation:
         return rows
 
     def _enough(self, trial: Trial, bit: bool) -> bool:
-        """Whether the noisy booleans of a whole window show, at two standard deviations, that
-        enough succeed.
+        """Returns whether a trial is to stop: the noisy booleans of a whole window show, at two
+        standard deviations, that more than `stop_rate` of the submissions succeed.
         """
         config, score_bit = self.problem.config, self.problem.randomiser.score_bit
         if config.stop_rate is None or score_bit is None:
@@ -218,11 +221,11 @@ class HostSimulation:
         trial.window = 0, 0
         return bool(score_bit.surely_above(ones, seen, config.stop_rate))
 
-    # A checkpoint: what was under way is asked for again, with the θ and the random numbers that it
-    # had.
+    # After a restart from a checkpoint, submissions that were under way are played again, with the
+    # same θ and the same random numbers.
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The whole state, by name."""
+        """Returns the whole state as named arrays, for a checkpoint."""
         made = {}
         for i, trial in enumerate(self._trials):
             for path, leaf in jax.tree_util.tree_leaves_with_path(trial.state):
@@ -241,7 +244,7 @@ class HostSimulation:
         return made
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Put back what `arrays` gave."""
+        """Restores the state that `arrays` returned."""
         self._asked.clear()
         try:
             for i, trial in enumerate(self._trials):
@@ -284,7 +287,7 @@ class HostSimulation:
 
 
 def _offer(state: AggregatorState) -> tuple[int, np.ndarray, np.ndarray | None]:
-    """Step 1: what agents are handed now."""
+    """Returns what agents are handed now: the version, θ and the basis W (step 1)."""
     return (
         int(state.version),
         np.asarray(state.theta, float),
@@ -301,7 +304,7 @@ def greedy_scores(
     episodes: int,
     seed: int,
 ) -> np.ndarray:
-    """Mean scores (policies, ψs) of greedy play on the host, `episodes` each."""
+    """Returns mean scores (policies, ψs) of greedy play on the host, `episodes` each."""
     text = to_yaml(problem.config)
     jobs = [
         Job("scores", (text, theta, tuple(map(float, psi)), episodes, seed))

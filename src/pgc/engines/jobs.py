@@ -1,4 +1,4 @@
-"""What a worker of a crew can do.
+"""The jobs that a worker of a crew can do.
 
 Every job is a pure function of its arguments: done again, anywhere, it gives the same bits.
 """
@@ -47,12 +47,12 @@ class Sent(NamedTuple):
 
 
 def play(config: str, asked: Sequence[Task]) -> list[Sent]:
-    """Steps 2 and 3 of some submissions, in a world that plays on the host."""
+    """Does what `answers` does, for the config that is given as YAML (in a world on the host)."""
     return answers(_problem(config), agents_of(config), asked)
 
 
 def answers(problem: Problem, agents: HostAgents, asked: Sequence[Task]) -> list[Sent]:
-    """Returns what some agents of a problem send: steps 2 and 3."""
+    """Takes steps 2 and 3 for the tasks in `asked`, and returns what their agents send."""
     made = []
     for ask, played in zip(asked, agents.answer(asked), strict=True):  # 2 local training
         success = played.score >= problem.training.world.score_threshold
@@ -75,8 +75,9 @@ def scores(
 def advance(
     config: str, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int
 ) -> tuple[Any, ...]:
-    """Some turns of a block of compiled trials: its state afterwards, and what arrived, by
-    lane.
+    """Runs up to `turns` turns of a block of compiled trials.
+
+    Returns its state afterwards, and what arrived, by lane.
     """
     return _program(config, state[-1].shape[-1]).advance(numbers, state, turns)
 

@@ -1,6 +1,4 @@
-"""A block of compiled trials as plain arrays, so that any process can play it on and
-hand it back.
-"""
+"""Advances a block of compiled trials that is passed as plain arrays, in any process."""
 
 from __future__ import annotations
 
@@ -16,9 +14,9 @@ from pgc.engines.compiled import Engine, Record, State, engine_of, in_lanes
 
 
 class Program:
-    """The compiled program of a problem, at a number of lanes.
+    """The compiled program of a problem, for a fixed number of lanes.
 
-    Its numbers (`tracing.py`) and its state are arguments.
+    The traced numbers (`tracing.py`) and the state are arguments of `advance`.
     """
 
     def __init__(self, problem: Problem, lanes: int) -> None:
@@ -33,7 +31,7 @@ class Program:
     def advance(
         self, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int
     ) -> tuple[Any, ...]:
-        """Some turns: the state afterwards, and what arrived (see `arrived`)."""
+        """Runs up to `turns` turns; returns the state afterwards, and what arrived (`arrived`)."""
         engine: Engine = jax.tree.unflatten(self._engine, [jnp.asarray(leaf) for leaf in numbers])
         before: State = jax.tree.unflatten(self._state, [jnp.asarray(leaf) for leaf in state])
         after, records = engine.advance(before, turns)
@@ -46,8 +44,9 @@ def leaves(tree: Any) -> list[np.ndarray]:
 
 
 def arrived(records: Record) -> tuple[np.ndarray, ...]:
-    """One entry for each report, by lane and then by arrival: lane, n, score, steps, staleness,
-    tick, bit.
+    """Returns the columns lane, n, score, steps, staleness, tick and bit.
+
+    They have one entry for each report that arrived, ordered by lane and then by arrival.
     """
     lane, turn = np.nonzero(records.arrived.T)
     r: Any = records

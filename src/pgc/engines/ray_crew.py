@@ -1,5 +1,6 @@
-"""A crew on a Ray cluster: `--engine ray`, an existing one (`--address`) or a local one that is
-started for the run.
+"""A crew on a Ray cluster (`--engine ray`).
+
+The cluster is an existing one (`--address`) or a local one that is started for the run.
 
 Ray restarts and retries nothing here (`max_restarts=0`, `max_task_retries=0`): what is lost with an
 actor or a node is given to another by `Workers`, with the same arguments, so it gives the same
@@ -23,14 +24,14 @@ from pgc.errors import PgcError, in_one_line, require
 REACH_SECONDS = 10.0
 """How long an address may take to answer."""
 LOOK_SECONDS = 5.0
-"""How often nodes that joined are looked for."""
+"""How often, in seconds, the crew looks for nodes that have joined the cluster."""
 
 
 class RayCrew(Workers):
-    """Actors, one for each CPU of the cluster, or as many as are asked for."""
+    """A crew of Ray actors: one for each CPU of the cluster, or as many as are asked for."""
 
     ahead = 2
-    """While one result travels here and the next job there, an actor does another."""
+    """An actor does one job while the result of the last one and the next job travel."""
 
     def __init__(self, address: str | None = None, processes: int | None = None) -> None:
         self._ray = require("ray", "ray")
@@ -39,7 +40,7 @@ class RayCrew(Workers):
         self._ours = not self._ray.is_initialized()
         if self._ours:
             with warnings.catch_warnings():
-                # that it starts processes beside JAX's threads: it execs at once
+                # Ray forks beside JAX's threads, which is safe because it execs at once
                 warnings.simplefilter("ignore", RuntimeWarning)
                 _connect(self._ray, address, processes)
         self._asked = processes
@@ -48,7 +49,7 @@ class RayCrew(Workers):
             num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
         )(Hand)
         self._refs: dict[Any, tuple[Any, int | None]] = {}
-        """What we wait for: who does it, and its ticket."""
+        """The actor and the ticket of each Ray reference that is waited for."""
         for _ in range(self.size):
             self._start()
         self._looked = time.monotonic()
@@ -57,7 +58,7 @@ class RayCrew(Workers):
         return self._asked or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def _start(self) -> None:
-        """An actor is idle once it has answered: Ray makes it when there is room for it."""
+        """Asks Ray for an actor, which is made when there is room and is idle once it answers."""
         actor = self._remote.remote(os.getcwd())
         self._refs[actor.ready.remote()] = actor, None
 
@@ -76,7 +77,7 @@ class RayCrew(Workers):
             worker, ticket = self._refs.pop(ref)
             try:
                 made.append((worker, ticket, ray.get(ref)))
-            # the actor, its node, or an object that was on it
+            # the actor was lost, or its node, or an object on that node
             except ray.exceptions.RayError as error:
                 made.append((worker, ticket, Lost(in_one_line(error))))
         if not made and seconds is None:
@@ -84,7 +85,7 @@ class RayCrew(Workers):
         return made
 
     def _look_for_nodes(self) -> None:
-        """A cluster that has grown does more at once."""
+        """Starts more actors if the cluster has grown."""
         if self._asked is None and time.monotonic() > self._looked + LOOK_SECONDS:
             self._looked = time.monotonic()
             while self.size < self._wanted():
@@ -92,12 +93,12 @@ class RayCrew(Workers):
                 self._start()
 
     def _replace(self, worker: Any) -> None:
-        with contextlib.suppress(Exception):  # it is gone, most likely
+        with contextlib.suppress(Exception):  # most likely it is gone already
             self._ray.kill(worker)
         self._start()
 
     def close(self) -> None:
-        """Let the actors go, and the cluster if it was started for this."""
+        """Ends the actors, and leaves the cluster if this crew joined or started it."""
         for worker in {*(worker for worker, _ in self._refs.values()), *self._hands}:
             with contextlib.suppress(Exception):
                 self._ray.kill(worker)
@@ -106,26 +107,26 @@ class RayCrew(Workers):
 
 
 class Hand:
-    """A worker of the crew that is a Ray actor."""
+    """A worker of the crew, which runs as a Ray actor."""
 
     def __init__(self, folder: str) -> None:
         os.environ.update(QUIET)
         if folder not in sys.path:
-            # the driver's, last, as `errors.load` has it: it must not hide Python's own modules
+            # the driver's folder, last, as in `errors.load`, so that it hides no module of Python
             sys.path.append(folder)
 
     def ready(self) -> None:
         """Answers as soon as the actor exists."""
 
     def perform(self, job: Job) -> Any:
-        """Does a job; returns its result, or the error that it raised."""
+        """Does a job and returns its result, or `Failed` with the reason why there is none."""
         from pgc.engines.worker import attempt
 
         return attempt(job)
 
 
 def _connect(ray: Any, address: str | None, processes: int | None) -> None:
-    """To a cluster, or to one of our own on loopback."""
+    """Joins the cluster at `address`, or starts one on loopback if that is None."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet: dict[str, Any] = {
         "log_to_driver": False,

@@ -1,11 +1,12 @@
 """The simple exact loop: the paper's Algorithm 1, one trial, in plain Python.
 
-No command runs it: it is the oracle of the tests, and the place to read the algorithm. What runs is
+No command runs it: it is the oracle of the tests, and the place to read the algorithm. Commands run
 `compiled.py`, or `host.py` for worlds on the host.
 
-Asynchrony is virtual time: one environment step is one tick. A worker copies θ when it starts,
-plays, and submits when it ends; of the workers that have ended, the earliest submits first, ties by
-worker index. Gradients are as stale as they would be on a real machine, and the run is repeatable.
+Asynchrony is simulated in virtual time: one environment step is one tick. A worker copies θ when it
+starts, plays, and submits when it ends. The worker that ends earliest submits first; ties go to the
+lowest worker index. Gradients are as stale as they would be on a real machine, and the run is
+repeatable.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pgc.wire.values import Submission
 
 @dataclass
 class Worker:
-    """One of W processes that play agents, one after another."""
+    """One of W slots that play agents, one agent after another."""
 
     index: int
     begun: int = 0
@@ -51,7 +52,7 @@ class Trace:
 
 
 def run(problem: Problem, *, seed: jax.Array) -> Trace:
-    """Collect the private gradients of one trial, whose random words are found under `seed`."""
+    """Runs one trial, whose random words are addressed by `seed`, and returns what happened."""
     training, randomiser, aggregator, schedule = (
         problem.training,
         problem.randomiser,

@@ -1,13 +1,13 @@
-"""Trials side by side: blocks of lanes, one thread per core, and the whole state as named arrays
-for a checkpoint.
+"""Runs compiled trials side by side, in blocks of lanes, with one thread per core.
 
 A simulation runs the trials of one problem, or of several that share one program (see
-`tracing.py`): cells of a sweep that differ in ε, C, |B|, N or being a control.
+`tracing.py`), such as cells of a sweep that differ in ε, C, |B| or N, or in being a control. For a
+checkpoint it returns its whole state as named arrays.
 
 On a CPU every block has the same number of lanes whatever the number of trials, padded with idle
-ones: XLA rounds differently at different widths, and one bit eventually flips an action. So trial i
-is the same alone or beside others. Trials end at different times; those that still run are packed
-together anew whenever fewer blocks would hold them.
+ones: XLA rounds differently at different widths, and a difference of one bit eventually changes an
+action. So trial i is the same alone or beside others. Trials end at different times; those that
+still run are packed together again whenever they fit into fewer blocks.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ CPU_LANES = 32
 GPU_LANES_MULTIPLE = 128
 LANE_TURNS = 2**21
 MOST_TURNS = 1024
-"""Turns between two looks at what happened: a fraction of a second, and records of a
-few megabytes."""
+"""The most turns that are played before their records are read. They take a fraction of a second,
+and their records a few megabytes."""
 TURNS_AWAY = 4
-"""Times as many where a crew plays: what travels is the same, however long they play."""
+"""A crew plays this many times as many turns before it returns a block, because the arrays that
+travel have the same size however long it plays."""
 
 
 class Block(NamedTuple):
@@ -60,10 +61,10 @@ class Simulation:
 
     def __init__(self, *problems: Problem) -> None:
         self.config = to_yaml(problems[0].config)
-        """Of one of them: it names the program that they share."""
+        """The config of the first problem, which stands for the program that all of them share."""
         self.watched = False
-        """Whether somebody stops trials when they have succeeded: when exactly depends on how often
-        they are looked at."""
+        """Whether the caller stops trials that have succeeded. When it does so depends on how many
+        turns `advance` plays, so a crew then plays no more turns than this process would."""
         self.trials = sum(problem.config.trials for problem in problems)
         on_cpu = jax.default_backend() == "cpu"
         self.lanes = (
@@ -89,30 +90,31 @@ class Simulation:
 
     @property
     def turns(self) -> int:
-        """Turns between two looks at what happened."""
+        """The number of turns that are played before their records are read."""
         return max(1, min(MOST_TURNS, LANE_TURNS // self.lanes))
 
     @property
     def running(self) -> bool:
-        """Whether any trial still collects."""
+        """Whether any trial still collects reports."""
         return any(bool(np.any(block.state.running)) for block in self._blocks)
 
     @property
     def collecting(self) -> np.ndarray:
-        """Which trials still collect."""
+        """Which trials still collect reports, (trials,)."""
         flags = np.zeros(self._home.running.shape, bool)
         for block in self._blocks:
             flags[block.trials] = np.asarray(block.state.running)
         return flags[: self.trials]
 
     def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
-        """Play on for a while in every block, and tell what arrived."""
+        """Plays on for a while in every block, and yields the reports that arrived."""
         for _, happened in advance([self], crew):
             yield happened
 
     def advance_counting(self) -> tuple[int, int]:
-        """Play on likewise, and count only: environment steps and submissions, without bringing
-        records to the host.
+        """Plays on as `advance` does; returns how many environment steps and submissions arrived.
+
+        The records themselves are not copied to the host.
         """
         counts = [counted for _, _, counted in _play_on([self], lambda r: jax.device_get(count(r)))]
         return sum(int(steps) for steps, _ in counts), sum(
@@ -120,7 +122,7 @@ class Simulation:
         )
 
     def stop(self, trials: Sequence[int]) -> None:
-        """Lets these trials collect no more."""
+        """Stops these trials: they collect no more reports."""
         stopped = np.isin(np.arange(self._home.running.shape[0]), trials)
         self._blocks = [
             b._replace(
@@ -130,8 +132,9 @@ class Simulation:
         ]
 
     def collected(self, name: str) -> np.ndarray:
-        """A field of every trial's aggregator, trials first: `theta`, `average`, `received`,
-        `version`, …
+        """Returns a field of every trial's `AggregatorState`; the first axis is the trial.
+
+        The field is `theta`, `average`, `received`, `version`, …
         """
         self._bring_home()
         by_trial: np.ndarray = np.moveaxis(getattr(self._home.aggregator, name), -1, 0)[
@@ -140,7 +143,7 @@ class Simulation:
         return by_trial
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The whole state, by name."""
+        """Returns the whole state as named arrays, for a checkpoint."""
         self._bring_home()
         return {
             _name(path): leaf.copy()
@@ -148,7 +151,7 @@ class Simulation:
         }
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Put back what `arrays` gave, exactly."""
+        """Restores exactly the state that `arrays` returned."""
         mine = self.arrays()
         if {k: (v.shape, v.dtype) for k, v in arrays.items()} != {
             k: (v.shape, v.dtype) for k, v in mine.items()
@@ -168,15 +171,13 @@ class Simulation:
             self._pack()
 
     def _bring_home(self) -> None:
-        """Copy every block back to the state by trial."""
+        """Copies the state of every block to `_home`, which has one lane for each trial."""
         for trials, _, state in self._blocks:
             for home, leaf in zip(jax.tree.leaves(self._home), jax.tree.leaves(state), strict=True):
                 home[..., trials] = np.asarray(leaf)
 
     def _pack(self) -> None:
-        """Put the trials that still run side by side, in as few blocks as hold them; the rest of a
-        block is idle lanes.
-        """
+        """Packs the trials that still run into the fewest blocks, filled up with idle lanes."""
         running = np.flatnonzero(self._home.running)
         idle = np.flatnonzero(~self._home.running)
         self._blocks = []
@@ -191,11 +192,11 @@ class Simulation:
 def advance(
     simulations: Sequence[Simulation], crew: Crew | None = None
 ) -> Iterator[tuple[int, Happened]]:
-    """Play on for a while in every block of several simulations; tell what arrived in which of
-    them.
+    """Plays on for a while in every block of several simulations; yields what arrived, with the
+    index of the simulation.
 
-    A crew, if there is one, plays the blocks: each goes there as plain arrays and comes back, so
-    nothing is lost with a worker, and every trial is what it is in one process.
+    If there is a crew, it plays the blocks: each block is sent as plain arrays and comes back, so
+    nothing is lost with a worker, and every trial is the same as in one process.
     """
     played = (
         _play_on(simulations, lambda r: arrived(jax.device_get(r)))
@@ -209,7 +210,7 @@ def advance(
 def _have_played(
     simulations: Sequence[Simulation], crew: Crew
 ) -> Iterator[tuple[int, np.ndarray, Any]]:
-    """Advance every block, wherever the crew does it."""
+    """Has a crew advance every block; yields simulation, trials and what arrived, by block."""
     jobs = {}
     for i, s in enumerate(simulations):
         for j, block in enumerate(s._blocks):
@@ -231,9 +232,10 @@ def _have_played(
 def _play_on(
     simulations: Sequence[Simulation], take: Callable[[Record], Any]
 ) -> Iterator[tuple[int, np.ndarray, Any]]:
-    """Advance every block, one thread per core, and take something from each block's records.
+    """Advances every block, with one thread per core, and applies `take` to its records.
 
-    The caller gets each block's as soon as it is there, and works on it while others still play.
+    Yields simulation, trials and what was taken, block by block, so that the caller can work on one
+    block while others still play.
     """
 
     def one(job: tuple[int, int]) -> tuple[int, np.ndarray, Any]:
@@ -251,7 +253,7 @@ def _play_on(
 
 
 def on_every_core(work: Callable[[Any], Any], jobs: Iterable[Any]) -> list[Any]:
-    """Do some jobs, one thread per core."""
+    """Returns `work(job)` for every job, done with one thread per core."""
     return list(_threads().map(work, jobs))
 
 

@@ -1,4 +1,4 @@
-"""What drives the four steps, as its callers see it: compiled trials, or trials on the host."""
+"""The interface of trials in progress, be they compiled (`simulation.py`) or on the host."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ class Trials(Protocol):
     """Trials in progress. `advance` plays on; everything else reads or sets the state."""
 
     lanes: int
-    """Trials that advance together."""
+    """How many trials advance together."""
     watched: bool
-    """Whether somebody stops trials when they have succeeded."""
+    """Whether the caller stops trials that have succeeded, and so needs to be told often."""
 
     @property
     def running(self) -> bool:
-        """Whether any trial still collects."""
+        """Whether any trial still collects reports."""
 
     @property
     def collecting(self) -> np.ndarray:
-        """Which trials still collect, (trials,)."""
+        """Which trials still collect reports, (trials,)."""
 
     def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
-        """Play on for a while, and tell what arrived."""
+        """Plays on for a while, and yields the reports that arrived."""
 
     def stop(self, trials: Sequence[int]) -> None:
-        """Let these trials collect no more."""
+        """Stops these trials: they collect no more reports."""
 
     def collected(self, name: str) -> np.ndarray:
-        """A field of every trial's aggregator, trials first."""
+        """Returns a field of every trial's `AggregatorState`; the first axis is the trial."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The whole state by name, for a checkpoint."""
+        """Returns the whole state as named arrays, for a checkpoint."""
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Put back what `arrays` gave, exactly."""
+        """Restores exactly the state that `arrays` returned."""

@@ -1,4 +1,7 @@
-"""A worker process of `crew.Processes`: jobs from a pipe, results into it, until it is closed."""
+"""A worker process of `crew.Processes`.
+
+It receives jobs from a pipe and sends back their results, until the pipe is closed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pgc.errors import PgcError
 
 
 def attempt(job: Any) -> Any:
-    """Does a job; returns its result, or the reason why there is none."""
+    """Does a job and returns its result, or `Failed` with the reason why there is none."""
     from pgc.engines.crew import Failed
     from pgc.engines.jobs import perform
 
@@ -25,8 +28,8 @@ def attempt(job: Any) -> Any:
 
 
 def main(pipe: Connection) -> None:
-    """Does jobs that arrive on a socket, until nobody sends any."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's affair
+    """Does the jobs that arrive on the pipe, until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the driver reacts to Ctrl-C
     try:
         while True:
             pipe.send(attempt(pipe.recv()))

@@ -1,11 +1,16 @@
 """What every device does with the θ it is handed.
 
 Public: shipped with the application, or read from the service's card. Whoever publishes it decides
-how useful reports are, never what they cost.
+what is asked of devices: which numbers they compute of their private data, and how much work that
+is. It does not decide what a report costs, because ε is the mechanism's and the ledger's. An
+application that does not want to leave that choice to a service ships its own `Recipe`, or pins the
+one it agreed to by its `fingerprint`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -94,6 +99,12 @@ class Recipe(LossOptions):
         return sum(out * (into + self.biases) for out, into in self.shapes)
 
     @property
+    def fingerprint(self) -> str:
+        """Returns 16 hexadecimal digits that stand for the published part of this recipe."""
+        text = json.dumps(self.card, sort_keys=True, default=list)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
     def card(self) -> dict[str, Any]:
         """What is the same in every world, as plain data: what a service publishes beside θ."""
         return {name: getattr(self, name) for name in CARD}
@@ -111,8 +122,8 @@ class Recipe(LossOptions):
         """A published recipe, for this device's own world. Names from fixed lists and numbers;
         whatever else is refused.
 
-        Who publishes it decides how useful reports are, never what they cost: ε is the mechanism's,
-        and the ledger's.
+        Who publishes it decides what is asked of this device, not what a report costs: ε is the
+        mechanism's, and the ledger's.
         """
         if not isinstance(card, dict) or set(card) != set(CARD):
             raise PgcError("the service's recipe is not one that this version of pgc knows")

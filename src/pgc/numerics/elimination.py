@@ -1,8 +1,8 @@
-"""Small positive definite systems, solved for every lane at once by Gauss and Jordan's elimination.
+"""Solves small positive definite systems for every lane at once by Gauss–Jordan elimination.
 
-Written out, because LAPACK's routines, called from two compiled programs at once, can wait for each
-other for ever (JAX 0.9 to 0.11 on two cores), and because the same operations give the same numbers
-on every machine.
+It is written out here because LAPACK's routines can wait for each other for ever when two compiled
+programs call them at once (JAX 0.9 to 0.11 on two cores), and because the same operations give the
+same numbers on every machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 
 def solve(matrix: jax.Array, right: jax.Array) -> jax.Array:
-    """The x (n, m, *batch) for which matrix (n, n, *batch) · x = right (n, m, *batch)."""
+    """Returns x (n, m, *batch) with matrix (n, n, *batch) · x = right (n, m, *batch)."""
     n = matrix.shape[0]
     which = jnp.arange(n).reshape(n, *[1] * (matrix.ndim - 1))
 
@@ -25,7 +25,7 @@ def solve(matrix: jax.Array, right: jax.Array) -> jax.Array:
 
 
 def ridge_regression(gram: jax.Array, cross: jax.Array, ridge: jax.Array | float) -> jax.Array:
-    """β (n, *batch) = (gram + ridge·I)⁻¹ cross, for gram (n, n, *batch), cross (n, *batch)."""
+    """Returns β (n, *batch) = (gram + ridge·I)⁻¹ cross, with gram (n, n, *batch)."""
     n = gram.shape[0]
     return solve(gram + ridge * jnp.eye(n).reshape(n, n, *[1] * (gram.ndim - 2)), cross[:, None])[
         :, 0

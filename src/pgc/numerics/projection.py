@@ -1,5 +1,6 @@
-"""Between θ-space and the coordinates z in a basis W of a public subspace; without a basis they are
-the same.
+"""Converts between θ-space and the coordinates z in a basis W of a public subspace.
+
+Without a basis the two are the same.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ import jax
 
 
 def project(basis: jax.Array | None, gradient: jax.Array) -> jax.Array:
-    """The coordinates that are reported: Wᵀ g, or g itself where there is no subspace."""
+    """Returns the coordinates that are reported: Wᵀ g, or g itself if there is no subspace."""
     return gradient if basis is None else basis.T @ gradient
 
 
 def lift(basis: jax.Array | None, coordinates: jax.Array) -> jax.Array:
-    """Back to θ-space: W z̃."""
+    """Returns the vector W z̃ of θ-space, or z̃ itself if there is no subspace."""
     return coordinates if basis is None else basis @ coordinates

@@ -16,11 +16,10 @@ PUBLIC_STATES = 64
 
 @cache
 def public_points(n: int) -> np.ndarray:
-    """PUBLIC_STATES points of [−1, 1]ⁿ, (n, m): spread evenly, symmetric, and the same on every
-    machine.
+    """Returns m = PUBLIC_STATES points of [−1, 1]ⁿ, (n, m), the same on every machine.
 
-    The additive recurrence of the generalised golden ratio (Roberts 2018), each point with its
-    mirror image.
+    They are spread evenly by the additive recurrence of the generalised golden ratio (Roberts
+    2018), and each point comes with its mirror image −x.
     """
     ratio = 2.0
     for _ in range(64):
@@ -31,18 +30,19 @@ def public_points(n: int) -> np.ndarray:
 
 
 def public_states(bounds: Bounds) -> np.ndarray:
-    """The same points in the box, (n, m)."""
+    """Returns the points of `public_points`, scaled to the box, (n, m)."""
     low, high = np.asarray(bounds, np.float32).T[:, :, None]
     return np.asarray((low + high) / 2 + (high - low) / 2 * public_points(len(bounds)), np.float32)
 
 
 GRID = 4
-"""Places across, and down, by whose brightness a picture is known."""
+"""A picture is described by the brightness of GRID × GRID places, across and down."""
 
 
 def public_pictures(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures (n, m) of GRID × GRID grey patches, and the brightness of each patch in [−1, 1],
-    (places, m).
+    """Returns m pictures (n, m) of GRID × GRID grey patches, and the brightness of their patches.
+
+    The brightness (places, m) is in [−1, 1].
     """
     height, width, channels = shape
     down, across = min(GRID, height), min(GRID, width)

@@ -1,4 +1,4 @@
-"""What a compiled program takes as an argument, and what it is compiled for.
+"""Separates what a compiled program takes as an argument from what it is compiled for.
 
 A *number* (C, the scale of the noise, η, |B|, N, whether this is a control) is traced: one program
 serves all its values, and trials that differ in numbers alone run side by side in it. A *choice*
@@ -17,15 +17,16 @@ import numpy as np
 
 
 class HasNumbers(Protocol):
-    """A frozen dataclass that says which of its numbers are traced: a mechanism."""
+    """A frozen dataclass that says which of its numbers are traced, such as a mechanism."""
 
     traced: ClassVar[dict[str, type[np.generic]]]
     nested: ClassVar[tuple[str, ...]]
 
 
 def trace_numbers(value: HasNumbers) -> None:
-    """Make the class of a value, and of those inside it, JAX trees whose leaves are the numbers
-    that it names.
+    """Registers the class of a value, and the classes of its nested values, as JAX trees.
+
+    The leaves of such a tree are the numbers that the class names in `traced`.
     """
     _trace_kind(type(value))
     for name in value.nested:
@@ -34,11 +35,11 @@ def trace_numbers(value: HasNumbers) -> None:
 
 @cache
 def _trace_kind(kind: Any) -> None:
-    """A tree whose leaves are the `traced` numbers. Of the rest, ε and C are left out: they are not
-    shapes.
+    """Registers a class as a JAX tree whose leaves are its `traced` numbers and `nested` values.
 
-    A mechanism that is made anew from traced numbers is therefore not validated and has no ε: it
-    can prepare, draw and decode.
+    The other fields shape the program, except for ε and C, which are left out if they are not
+    traced. A mechanism that JAX makes again from its leaves is therefore not validated and has no
+    ε; it can only prepare, draw and decode.
     """
     inside = (*kind.traced, *kind.nested)
     shapes = tuple(f.name for f in fields(kind) if f.name not in (*inside, "epsilon", "clip"))
@@ -63,7 +64,7 @@ def _trace_kind(kind: Any) -> None:
 
 
 def trace_fields(kind: type[Any], *numbers: str) -> None:
-    """Make a dataclass a JAX tree whose leaves are these fields; the others are choices."""
+    """Registers a dataclass as a JAX tree whose leaves are these fields; the others are choices."""
     jax.tree_util.register_dataclass(
         kind, numbers, [f.name for f in fields(kind) if f.name not in numbers]
     )

@@ -11,6 +11,6 @@ Tree = TypeVar("Tree")
 
 
 def select(condition: jax.Array, yes: Tree, no: Tree) -> Tree:
-    """`where` over two trees of the same shape."""
+    """Returns `jnp.where(condition, yes, no)` for each leaf of two trees of the same structure."""
     chosen: Tree = jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
     return chosen

@@ -1,1 +1,1 @@
-"""One run on disk: collect, metrics, evaluate, compare, pictures."""
+"""Runs on disk: collecting submissions, metrics, evaluation, comparison and pictures."""

@@ -1,6 +1,7 @@
-"""The one loop that collects: play on, note what arrived, write a checkpoint now and then, stop.
+"""The loop that collects submissions, with a checkpoint now and then, until every trial is done.
 
-`pgc train` collects one problem and keeps every row; a sweep collects many and keeps outcomes.
+`pgc train` collects for one problem and keeps a row for each submission; a sweep collects for many
+problems and keeps only their outcomes.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from pgc.errors import PgcError
 
 
 class Work(Protocol):
-    """What is collected, and what is kept of it."""
+    """The trials that `collect` plays, and the record that is kept of their submissions."""
 
     def running(self) -> Sequence[Trials]:
         """Returns the trials that still collect, in a fixed order."""
 
     def note(self, trials: Trials, happened: Happened) -> None:
-        """Take what arrived in one block of these trials."""
+        """Records the submissions that arrived in one block of `trials`."""
 
     def settle(self) -> None:
-        """Called after every round: stop what is done, and tell how far it is."""
+        """Stops trials that are done, and reports progress. Called after every round."""
 
     def overdue(self) -> bool:
-        """Whether a checkpoint is due, whatever the time."""
+        """Returns whether a checkpoint is due now, however recent the last one is."""
 
     def checkpoint(self) -> None:
-        """Write all that is needed to continue from here, bit for bit."""
+        """Writes all that is needed to continue from here to bit-identical results."""
 
 
 def collect(
@@ -42,9 +43,10 @@ def collect(
     checkpoint_seconds: float,
     resume: str,
 ) -> bool:
-    """Plays until every trial is done. Returns False if asked to stop: a checkpoint is there then.
+    """Plays until every trial is done. Returns False if it was asked to stop.
 
-    `resume` says how to continue, for the error of an environment or of a crew that is lost.
+    It writes a checkpoint every `checkpoint_seconds` and before it stops. If an environment fails
+    or a crew is lost, `resume` is appended to the error, to say how to continue.
     """
     written = time.monotonic()
     while running := work.running():

@@ -20,13 +20,13 @@ from pgc.runs.folder import Folder, finite
 from pgc.runs.run import Run
 
 BELOW, ABOVE = (0.5, 0.8), (1.25, 2.0)
-"""Out-of-range evaluation multiplies the lowest and the highest value of each varied field by
-these."""
+"""Factors for evaluation outside the population: BELOW multiplies the lowest value of each varied
+field, ABOVE the highest."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Mean greedy scores of a run's policies, ψ by ψ."""
+    """The result of `evaluate`: the run's folder, and the mean greedy score at each ψ."""
 
     path: Path
     summary: dict[str, Any]
@@ -41,8 +41,9 @@ def evaluate(
     population: tuple[str, ...] | None = None,
     gif: bool = False,
 ) -> Evaluation:
-    """Score a saved policy ψ by ψ, in and out of the population it was trained on; write
-    evaluation.json and .png.
+    """Scores a saved policy at each ψ, inside and outside the population it was trained on.
+
+    Writes evaluation.json, evaluation.png and, with `gif`, episode.gif into the run's folder.
     """
     run = run if isinstance(run, Run) else Run.open(Path(run))
     problem = build(run.config)
@@ -56,8 +57,8 @@ def evaluate(
     world, net, thetas = problem.training.world, problem.training.policy, policies[policy]
     if thetas.shape != (run.config.trials, net.dim):
         raise PgcError(
-            f"{run.path / 'policy.safetensors'} holds policies of another shape than config.yaml "
-            "says"
+            f"{run.path / 'policy.safetensors'} holds policies whose shape does not match "
+            "config.yaml"
         )
 
     known = problem.training.population
@@ -93,8 +94,9 @@ def evaluate(
 
 
 def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
-    """Put finished runs on one figure; relative AUC against the run without privacy, if one is
-    among them.
+    """Puts finished runs on one figure, and returns a table of their results.
+
+    The table also has AUC relative to the run without privacy, if one is among them.
     """
     opened = [Run.open(Path(r)) for r in runs]
     if not opened:
@@ -136,7 +138,7 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
     if folder.exists() and (
         not folder.is_dir() or {p.name for p in folder.iterdir()} - {"compare.png", "summary.json"}
     ):
-        raise PgcError(f"{folder} holds something else than a comparison; choose another --out")
+        raise PgcError(f"{folder} holds something other than a comparison; choose another --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         where = Folder(folder)
@@ -151,7 +153,7 @@ def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
 
 
 def _name(population: Population, psi: Any) -> str:
-    """The fields of ψ that differ from the world's usual ones, or vary in the population."""
+    """Returns a name for ψ: its fields that vary in the population or differ from the default."""
     varied = {v.field for v in population.variations}
     fields = [
         f for f in psi._fields if f in varied or getattr(psi, f) != getattr(population.base, f)
@@ -160,8 +162,10 @@ def _name(population: Population, psi: Any) -> str:
 
 
 def _beyond(population: Population) -> list[Any]:
-    """ψ outside the population: one varied field at a time beyond its lowest and highest value, the
-    others at their middle.
+    """Returns values of ψ outside the population.
+
+    One varied field at a time is below its lowest or above its highest value, while the others have
+    their middle value.
     """
     middle = {v.field: v.grid()[len(v.grid()) // 2] for v in population.variations}
     centre = population.base._replace(**middle)
@@ -179,7 +183,7 @@ def _ends(variation: Variation) -> list[tuple[float, tuple[float, ...]]]:
 
 
 def _film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -> bytes:
-    """One greedy episode of the first trial's policy, every second step."""
+    """Returns a GIF of one greedy episode of `theta`, with every second step."""
     if plays_on_host(problem):
         return figures.film(host_film(problem, theta, psi, seed), every=2)
     world, policy = problem.training.played

@@ -16,10 +16,10 @@ from pgc.runs import metrics
 from pgc.runs.run import Run
 
 POINTS = 400
-"""Points along a curve: more than the eye or the page can tell apart."""
+"""Points along a curve, which are more than the eye can tell apart."""
 SINGLE_TRIALS = 20
 CURVE_TRIALS = 200
-"""A curve shows at most this many trials."""
+"""A curve summarises at most CURVE_TRIALS trials, and draws at most SINGLE_TRIALS one by one."""
 COLOURS = ("#1f5fa8", "#c8502c", "#3a8f57", "#7a4fa3", "#b58a1b", "#4f8f9f", "#a03f6b", "#666666")
 
 
@@ -28,14 +28,15 @@ def new_figure(
 ) -> tuple[Figure, Any]:
     """Returns a figure and its axes.
 
-    Not pyplot's: importing pgc chooses no backend, so that a notebook keeps its own.
+    It does not use pyplot, so importing pgc chooses no Matplotlib backend, and a notebook keeps its
+    own.
     """
     figure = Figure(**how)
     return figure, figure.subplots(rows, columns, sharex=share_x, sharey=share_y)
 
 
 def learning_curve(run: Run) -> bytes:
-    """μ_n over submissions: median and quartiles over trials, single trials thin."""
+    """Draws μ_n: the median and quartiles over trials, and single trials as thin lines."""
     scores = run.scores(CURVE_TRIALS)
     figure, axes = new_figure(figsize=(7.5, 4.2), layout="constrained")
     _curve(
@@ -52,7 +53,7 @@ def learning_curve(run: Run) -> bytes:
 
 
 def comparison(runs: list[Run], fsts: list[np.ndarray], labels: list[str]) -> bytes:
-    """Several runs: learning curves, and the success ratio over submissions."""
+    """Draws the learning curves of several runs, and their success ratios over submissions."""
     figure, (left, right) = new_figure(1, 2, figsize=(12, 4.6), layout="constrained")
     most = max(run.config.submissions for run in runs)
     for i, (run, fst, label) in enumerate(zip(runs, fsts, labels, strict=True)):
@@ -73,7 +74,7 @@ def comparison(runs: list[Run], fsts: list[np.ndarray], labels: list[str]) -> by
 def score_bars(
     names: list[str], scores: np.ndarray, trained: list[bool], world: World, title: str
 ) -> bytes:
-    """Mean greedy score for each ψ; ψ outside the training population in a lighter colour."""
+    """Draws the mean greedy score at each ψ, lighter where ψ is outside the population."""
     figure, axes = new_figure(figsize=(max(6.0, 0.55 * len(names) + 2), 4.2), layout="constrained")
     place, means, inside = np.arange(len(names)), scores.mean(axis=0), np.array(trained)
     for chosen, colour, label in (
@@ -102,9 +103,7 @@ def score_bars(
 
 
 def animation(world: CompiledWorld, states: list[Any], caption: str, *, every: int) -> bytes:
-    """One episode as a GIF, in the world's own sketch of its states, showing one state
-    in `every`.
-    """
+    """Draws one episode as a GIF of the world's own sketches, with one frame in `every` states."""
     from PIL import Image
 
     frames = []
@@ -123,7 +122,7 @@ def animation(world: CompiledWorld, states: list[Any], caption: str, *, every: i
 
 
 def film(pictures: list[np.ndarray], *, every: int) -> bytes:
-    """Pictures (height, width, 3) as a GIF, one in `every` of them, at most 320 wide."""
+    """Makes a GIF of one in `every` pictures (height, width, 3), at most 320 × 320 pixels large."""
     from PIL import Image
 
     frames = []
@@ -141,7 +140,7 @@ def _gif(frames: list[Any]) -> bytes:
 
 
 def labels_of(runs: list[Run]) -> list[str]:
-    """In words; with the folder's name where words alone would not tell them apart."""
+    """Returns a label for each run, with the folder's name where labels would be equal."""
     words = [label_of(run) for run in runs]
     return [
         word if words.count(word) == 1 else f"{word} ({run.path.name})"
@@ -150,7 +149,7 @@ def labels_of(runs: list[Run]) -> list[str]:
 
 
 def label_of(run: Run) -> str:
-    """A run in a few words, with the ε that truly holds."""
+    """Describes a run in a few words, with the ε that truly holds."""
     c = run.config
     return f"{epsilon_in_words(build(c))}, |B| = {c.buffer_size}" + (
         ", zero-gradient control" if c.control else ""
@@ -158,7 +157,7 @@ def label_of(run: Run) -> str:
 
 
 def epsilon_in_words(problem: Problem) -> str:
-    """The mechanism and the ε that truly holds."""
+    """Returns the mechanism and the ε that truly holds, in words."""
     if problem.epsilon == float("inf"):
         return "no privacy (ε = ∞)"
     guarantee = problem.randomiser.mechanism.guarantee
@@ -194,13 +193,14 @@ def _dress_curve(axes: Axes, run: Run) -> None:
         xlim=(0, run.config.submissions),
     )
     axes.grid(alpha=0.25)
-    if axes.get_legend_handles_labels()[0]:  # fewer submissions than μ averages have no curve
+    if axes.get_legend_handles_labels()[0]:  # a run of fewer than WINDOW submissions has no curve
         axes.legend(fontsize=8, frameon=False, loc="best")
 
 
 def _dress_scores(axes: Axes, world: World) -> None:
-    """Θ as a line, if there is one; and the whole range, where it is known: no more than 1 a step,
-    and Θ nearly that.
+    """Draws Θ as a line, if there is one, and shows the whole range of scores where it is known.
+
+    It is known where Θ is nearly `max_steps`: such a world gives at most 1 for each step.
     """
     if np.isfinite(world.score_threshold):
         axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")

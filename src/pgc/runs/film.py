@@ -1,4 +1,4 @@
-"""One episode of a world that plays on the host, as pictures."""
+"""Renders one episode of a world that plays on the host."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pgc.local_training.worlds.host import reset, step
 
 
 def host_film(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[np.ndarray]:
-    """What the environment itself renders of a greedy episode, a picture for each state."""
+    """Returns a picture of each state of a greedy episode, as the environment renders it."""
     agents = agents_of(to_yaml(problem.config))
     world, network, actions = agents.world, agents.network, agents.world.actions
     try:
         env = world.make(psi, render=True)
     except PgcError:
         raise PgcError(
-            f"{world.name} takes no render_mode, and so does not render itself: leave out --gif"
+            f"{world.name} takes no render_mode, so it cannot render itself: leave out --gif"
         ) from None
     row, pictures = reset(env, world.observation, world.name, seed), []
     low, high = np.array(getattr(actions, "low", ())), np.array(getattr(actions, "high", ()))
@@ -50,7 +50,7 @@ def _picture(env: Any, name: str) -> np.ndarray:
         picture = np.asarray(env.render(), np.uint8)
         if picture.ndim != 3:
             raise ValueError("not a picture")
-    except Exception as error:  # whatever an environment does
+    except Exception as error:  # an environment may raise anything
         raise PgcError(
             f"{name} does not render itself as pictures: leave out --gif ({in_one_line(error)})"
         ) from None

@@ -1,5 +1,6 @@
-"""A folder of results: files are written whole or not at all, and one process at a time continues
-it.
+"""A folder of results, in which a file is written whole or not at all.
+
+One process at a time can work on it.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from pgc.errors import PgcError
 
 @dataclass(frozen=True)
 class Folder:
-    """Where a command leaves what it made."""
+    """The folder in which a command leaves its results."""
 
     path: Path
 
     @staticmethod
     def make(path: Path, *inner: str) -> None:
-        """A new folder, or an empty one, with these inside. Never touches anything else."""
+        """Makes a folder with the folders `inner` in it. Refuses a path that is not empty."""
         try:
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise PgcError(
@@ -46,7 +47,7 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Refuse a second process that would continue the same work."""
+        """Holds a lock on the folder, or raises `PgcError` if another process holds it."""
         handle = os.open(self.path, os.O_RDONLY)
         try:
             try:
@@ -61,14 +62,14 @@ class Folder:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The numbers that were left here; infinite values are None."""
+        """The numbers in summary.json; infinite values are None."""
         try:
             loaded: dict[str, Any] = json.loads(
                 (self.path / "summary.json").read_text(encoding="utf-8")
             )
         except (OSError, ValueError):
             raise PgcError(
-                f"{self.path} has no summary yet; continue what made it with --resume {self.path}"
+                f"{self.path} has no summary yet; continue its command with --resume {self.path}"
             ) from None
         return loaded
 
@@ -82,12 +83,12 @@ class Folder:
             temporary.replace(self.path / name)
         except OSError as error:
             raise PgcError(
-                f"cannot write {self.path / name} ({error.strerror}); mend that, then continue "
+                f"cannot write {self.path / name} ({error.strerror}); fix that, then continue "
                 "with --resume"
             ) from None
 
     def write_json(self, name: str, values: dict[str, Any]) -> None:
-        """JSON for programs; infinite or undefined numbers become null."""
+        """Writes values as JSON; infinite or undefined numbers become null."""
         self.write(name, (json.dumps(finite(values), indent=2, ensure_ascii=False) + "\n").encode())
 
     def write_arrays(
@@ -97,13 +98,13 @@ class Folder:
         self.write(name, save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, notes))
 
     def read_arrays(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-        """What `write_arrays` wrote, or a refusal of a file that is missing or truncated."""
+        """Returns what `write_arrays` wrote; raises `PgcError` if it is missing or damaged."""
         path = self.path / name
         if not path.exists():
             raise PgcError(f"{path} does not exist; is this a folder that pgc made?")
         try:
             with safe_open(path, framework="numpy") as file:
-                names = list(file.keys())  # a safetensors file is no mapping
+                names = list(file.keys())  # the file itself cannot be iterated
                 return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
         except (SafetensorError, OSError, ValueError) as error:
             raise PgcError(f"{path} is damaged or truncated ({error}); start a new run") from None
@@ -120,7 +121,7 @@ def new_path(stem: str) -> Path:
 
 
 def finite(value: Any) -> Any:
-    """`value` with every infinite or undefined number replaced by None."""
+    """Returns `value` with every infinite or undefined number replaced by None."""
     if isinstance(value, dict):
         return {k: finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""On what a result was made: what decides its speed and its last bits."""
+"""Describes the machine that made a result, which decides its speed and its last bits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import jax
 
 
 def machine() -> dict[str, Any]:
-    """Runs of one seed are bit for bit the same where the `EXACT` of these are."""
+    """Returns facts about this machine.
+
+    Runs with the same seed are bit for bit the same on machines whose `EXACT` facts are the same.
+    """
     return {
         "backend": jax.default_backend(),
         "cpu": _cpu("model name") or platform.processor() or platform.machine(),
@@ -28,7 +31,7 @@ EXACT = ("backend", "cpu", "cpu_features", "jaxlib")
 
 
 def _cpu(field: str) -> str:
-    """What Linux says of the processor; nothing elsewhere."""
+    """Returns a field of Linux's /proc/cpuinfo; an empty string on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return next(

@@ -25,32 +25,33 @@ def first_success_time(scores: np.ndarray, threshold: float, window: int = WINDO
 
 
 def success_ratio(fsts: np.ndarray, submissions: np.ndarray | int) -> np.ndarray:
-    """|{k : FST_k ≤ n}| / K at each n."""
+    """Returns |{k : FST_k ≤ n}| / K at each n: the share of trials that have succeeded by then."""
     return np.asarray(np.mean(np.asarray(fsts)[:, None] <= np.atleast_1d(submissions), axis=0))
 
 
 def auc(fsts: np.ndarray, submissions: int) -> float:
-    """The area under success_ratio(n) for n = 1 … N, as a share of N: the mean over n."""
+    """Returns the area under success_ratio(n) for n = 1 … N, divided by N: the mean over n."""
     # how many n ≤ N have n ≥ FST
     remaining = np.maximum(submissions + 1 - np.asarray(fsts, float), 0.0)
     return float(np.mean(remaining) / submissions)
 
 
 def relative_auc(fsts: np.ndarray, nonprivate_fsts: np.ndarray, submissions: int) -> float:
-    """`auc` over that of the run without privacy (Table 3)."""
+    """Returns `auc` divided by that of the run without privacy (Table 3); NaN if that is 0."""
     base = auc(nonprivate_fsts, submissions)
     return auc(fsts, submissions) / base if base > 0 else float("nan")
 
 
 def median(fsts: np.ndarray) -> float:
-    """The median of first success times; ∞ where infinite ones reach the middle (never ∞ − ∞)."""
+    """Returns the median of first success times; ∞, never NaN, if a middle one is infinite."""
     low, high = np.sort(fsts)[[(len(fsts) - 1) // 2, len(fsts) // 2]]
     return float(low if low == high else (low + high) / 2)
 
 
 class SuccessTracker:
-    """FST and the latest μ of every trial, from scores that arrive piece by piece, in constant
-    memory.
+    """Computes FST and the latest μ of every trial from scores that arrive piece by piece.
+
+    Its memory does not grow with the number of scores.
     """
 
     def __init__(self, trials: int, threshold: float, window: int = WINDOW) -> None:
@@ -60,7 +61,7 @@ class SuccessTracker:
         self.fst = np.full(trials, np.inf)
 
     def add(self, trial: int, scores: np.ndarray) -> None:
-        """The next scores of a trial."""
+        """Adds the next scores of a trial."""
         joined = np.concatenate([self._tails[trial], scores])
         if np.isinf(self.fst[trial]):
             within = first_success_time(joined, self._threshold, self._window)
@@ -69,12 +70,12 @@ class SuccessTracker:
         self._tails[trial] = joined[-(self._window - 1) :] if self._window > 1 else np.empty(0)
 
     def add_all(self, trials: np.ndarray, scores: np.ndarray) -> None:
-        """The next scores of several trials, those of one trial together and in order."""
+        """Adds the next scores of several trials, sorted by trial and in order within each."""
         for trial, first in zip(*np.unique(trials, return_index=True), strict=True):
             self.add(trial, scores[first : np.searchsorted(trials, trial, side="right")])
 
     def save(self) -> dict[str, list[Any]]:
-        """Everything, as plain lists."""
+        """Returns the whole state as plain lists."""
         return {
             "tails": [tail.tolist() for tail in self._tails],
             "seen": self._seen.tolist(),
@@ -82,20 +83,21 @@ class SuccessTracker:
         }
 
     def load(self, saved: dict[str, list[Any]]) -> None:
-        """Put back what `save` gave."""
+        """Restores a state that `save` returned."""
         self._tails = [np.array(tail, float) for tail in saved["tails"]]
         self._seen = np.array(saved["seen"], np.int64)
         self.fst = np.array([np.inf if f is None else f for f in saved["fst"]])
 
     def recent(self) -> float:
-        """The mean of the latest scores over all trials: what a progress bar shows as μ."""
+        """Returns the mean of the latest scores of all trials, which progress bars show as μ."""
         tails = np.concatenate(self._tails)
         return float(tails.mean()) if len(tails) else float("nan")
 
 
 class CurveSampler:
-    """μ_n at evenly spaced n of every trial, from scores that arrive piece by piece; NaN where a
-    trial has not come.
+    """Samples μ_n of every trial at evenly spaced n, from scores that arrive piece by piece.
+
+    It is NaN at n that a trial has not reached.
     """
 
     def __init__(self, trials: int, submissions: int, points: int, window: int = WINDOW) -> None:
@@ -112,7 +114,7 @@ class CurveSampler:
         self.counts = np.zeros((trials, len(self.n)), np.int8)
 
     def add(self, trials: np.ndarray, n: np.ndarray, scores: np.ndarray) -> None:
-        """Scores ζ_n of some trials, n counted from 1, in any order."""
+        """Adds scores ζ_n of some trials, in any order; n is counted from 1."""
         for back in range(self._window):  # ζ_n is part of μ_n, μ_{n−1}, …, μ_{n−m+1}
             place = np.where(n > back, self._place[np.maximum(n - back, 0)], -1)
             at = trials[place >= 0], place[place >= 0]
@@ -121,5 +123,5 @@ class CurveSampler:
 
     @property
     def curve(self) -> np.ndarray:
-        """μ_n (trials, points) at `n`."""
+        """The samples of μ_n at `n`, of shape (trials, points)."""
         return np.where(self.counts == self._window, self.sums / self._window, np.nan)

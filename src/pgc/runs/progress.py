@@ -21,8 +21,9 @@ EVERY = 10.0
 
 
 class Watch:
-    """A bar with the time left on a terminal; a line every ten seconds elsewhere; nothing when
-    quiet.
+    """Shows progress and the time left; nothing if `quiet`.
+
+    On a terminal it shows a bar, elsewhere it prints a line every ten seconds.
     """
 
     def __init__(self, *, quiet: bool) -> None:
@@ -38,7 +39,7 @@ class Watch:
         now = time.monotonic()
         if self._first is None and done:
             self._first, self._began = done, now
-        # not before there is something to judge by
+        # the time left is known only after some progress
         if self._first is not None and done > self._first:
             words += (
                 f"  {duration((now - self._began) * (total - done) / (done - self._first))} left"
@@ -65,7 +66,7 @@ class Watch:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in words."""
+    """Writes a length of time in seconds, minutes or hours."""
     minutes = round(seconds / 60)
     return (
         f"{seconds:.0f} s"
@@ -78,7 +79,10 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C and SIGTERM into a question that a loop asks between two looks."""
+    """Yields a function that tells whether Ctrl-C or SIGTERM was received, for a loop to call.
+
+    Outside the main thread, where signals cannot be handled, it always returns False.
+    """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set

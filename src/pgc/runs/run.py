@@ -1,5 +1,4 @@
-"""A run on disk: what is in the folder, how it is written so that a kill loses nothing, how it is
-read back.
+"""A run on disk, written so that it can be continued after a kill. Its folder holds:
 
 config.yaml           everything that decided the run
 checkpoint.safetensors  the whole state; gone once the run is complete
@@ -48,7 +47,7 @@ class Run(Folder):
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> Run:
-        """Makes a run folder: a new one, or an empty one."""
+        """Makes a run folder, at a path where there is none or an empty one."""
         cls.make(path, "metrics")
         Folder(path).write("config.yaml", to_yaml(config).encode())
         return cls(path, config)
@@ -74,8 +73,8 @@ class Run(Folder):
     def has_begun(self) -> bool:
         """Whether there is anything to continue from.
 
-        A run killed while it compiled has only its config; one killed before its first checkpoint
-        was whole has one part, of rows that no state counts.
+        A run killed while it compiled has only its config. One killed while it wrote its first
+        checkpoint also has one part, whose rows no checkpoint counts.
         """
         state, made = self.path / "checkpoint.safetensors", self.path / "policy.safetensors"
         return (
@@ -107,7 +106,7 @@ class Run(Folder):
         return arrays
 
     def scores(self, most: int | None = None) -> np.ndarray:
-        """ζ, (trials, submissions), of the first `most` trials; NaN after a trial stopped."""
+        """Returns ζ (trials, submissions) of the first `most` trials; NaN after a trial's end."""
         trials = self.config.trials if most is None else min(most, self.config.trials)
         out = np.full((trials, self.config.submissions), np.nan, np.float32)
         for part in sorted((self.path / "metrics").glob("part-*.parquet")):
@@ -132,18 +131,18 @@ class Run(Folder):
                 part.unlink()
 
     def write_checkpoint(self, arrays: dict[str, np.ndarray], progress: dict[str, Any]) -> None:
-        """Replace the checkpoint in one step."""
+        """Replaces the checkpoint in one atomic step."""
         metadata = {"config": fingerprint(self.config), "progress": json.dumps(progress)}
         self.write_arrays("checkpoint.safetensors", arrays, metadata)
 
     def read_checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The last checkpoint. Refuses one that is truncated or of another configuration."""
+        """Returns the last checkpoint. Refuses one that is damaged or of another configuration."""
         arrays, metadata = self.read_arrays("checkpoint.safetensors")
         if metadata.get("config") != fingerprint(self.config):
             path = self.path / "checkpoint.safetensors"
             raise PgcError(
-                f"{path} is of another configuration than config.yaml beside it; restore "
-                "config.yaml, or start anew"
+                f"{path} is of another configuration than the config.yaml beside it; restore "
+                "config.yaml, or start a new run"
             )
         return arrays, json.loads(metadata["progress"])
 

@@ -1,9 +1,9 @@
-"""Many cells at once: each is a config with its trials; those that share a compiled program run
-side by side.
+"""Runs many cells at once; those that share a compiled program run side by side.
 
-All cells advance together, so every core is busy until the last blocks, and a sweep stopped at any
-time continues bit for bit. Outcomes do not depend on which cells are in a sweep (on a CPU): trial i
-of a config is the same alone or beside others.
+A cell is a config with its trials. All cells advance together, so every core is busy until the last
+blocks. A sweep can be stopped at any time and continued to bit-identical outcomes. On a CPU,
+outcomes do not depend on which other cells are in the sweep: trial i of a config is the same alone
+or beside others.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ CHECKPOINT, OUTCOMES = "checkpoint.safetensors", "outcomes.safetensors"
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A config under a name, and the problem that is built from it, once."""
+    """A config with a name, and the problem that is built from it once."""
 
     name: str
     config: TrainConfig
     whole: int | None = None
-    """The first so many trials run to the end, and give the curves and the final scores; the others
-    stop once they have succeeded, which their first success time does not notice. None: all of
-    them."""
+    """How many trials, from the first on, run to the end and give the curves and the final scores;
+    None means all of them. The others stop once they have succeeded, which does not change their
+    first success time."""
 
     @cached_property
     def problem(self) -> Problem:
-        """What the config describes."""
+        """The problem that the config describes."""
         return build(self.config)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The numbers that are kept of a cell."""
+    """The results of a cell that are kept."""
 
     fst: np.ndarray  # (trials,), ∞ where there was no success
     curve: np.ndarray  # (whole, points): μ_n, at `n`
     n: np.ndarray  # (points,)
     final: np.ndarray  # (whole,): greedy score of the last θ, mean over every ψ
-    averaged: np.ndarray  # (whole,): of the averaged θ
+    averaged: np.ndarray  # (whole,): greedy score of the averaged θ, mean over every ψ
     steps: np.ndarray  # (trials,): environment steps played
-    received: np.ndarray  # (trials,): submissions
+    received: np.ndarray  # (trials,): submissions that arrived
 
 
 class Batch:
@@ -77,7 +77,7 @@ class Batch:
         self.first = np.cumsum([0, *trials])
         self.most = np.repeat([cell.config.submissions for cell in cells], trials)
         self.stops = np.concatenate([np.arange(c.config.trials) >= _whole(c) for c in cells])
-        # On the host a round is a matter of time, and where a trial would stop one of chance.
+        # On the host, how much a round plays depends on timing, and so would where a trial stops.
         assert not (plays_on_host(self.problems[0]) and self.stops.any())
         self.trials.watched = bool(self.stops.any())
         self.tracker = metrics.SuccessTracker(
@@ -93,7 +93,7 @@ class Batch:
         self.done = np.zeros(sum(trials), bool)
 
     def note(self, happened: Happened) -> None:
-        """Take what arrived in one block."""
+        """Records the submissions that arrived in one block."""
         self.tracker.add_all(happened.trial, happened.score)
         self.received += np.bincount(happened.trial, minlength=len(self.received))
         self.steps += np.bincount(happened.trial, happened.steps, minlength=len(self.steps)).astype(
@@ -120,8 +120,9 @@ class Batch:
         self.done = ~self.trials.collecting
 
     def work(self) -> tuple[float, float]:
-        """How much is done and how much there is left, in rounds of a block: long episodes are more
-        work per submission.
+        """Returns how much work is done and how much is left, in rounds of a block.
+
+        Submissions would be a poor unit, because those with long episodes take more work.
         """
         left = np.where(
             self.done, 0.0, self.rounds * (self.most / np.maximum(self.received, 1) - 1)
@@ -148,8 +149,9 @@ class Batch:
         }
 
     def _greedy_scores(self, crew: Crew | None) -> dict[str, np.ndarray]:
-        """Mean over every ψ of the final and of the averaged θ, for the trials that ran to the end;
-        NaN for the others.
+        """Returns the greedy scores of the final and of the averaged θ, as means over every ψ.
+
+        They are NaN for trials that did not run to the end.
         """
         training = self.problems[0].training  # world, policy and population are part of the program
         made = {}
@@ -169,14 +171,14 @@ class Batch:
         return made
 
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The whole state: arrays, and the rest as plain values."""
+        """Returns the whole state: its arrays, and the tracker's state as plain values."""
         arrays = {f"simulation{name}": leaf for name, leaf in self.trials.arrays().items()}
         for i, sampler in enumerate(self.samplers):
             arrays |= {f"sums{i}": sampler.sums, f"counts{i}": sampler.counts}
         return arrays | {name: getattr(self, name) for name in COUNTED}, self.tracker.save()
 
     def load(self, arrays: dict[str, np.ndarray], tracked: dict[str, Any]) -> None:
-        """Put back what `save` gave."""
+        """Restores a state that `save` returned."""
         self.trials.restore(
             {
                 k.removeprefix("simulation"): v
@@ -203,10 +205,10 @@ def run(
     checkpoint_seconds: float = 60.0,
     backend: Backend | None = None,
 ) -> dict[str, Outcome] | None:
-    """Run every cell, or what a checkpoint in the folder leaves to do. None if asked to stop: a
-    checkpoint is there then.
+    """Runs every cell, and returns the outcomes by the cells' names; None if asked to stop.
 
-    `backend` says who plays; by default the compiled engine in this process.
+    It continues from the checkpoint in the folder, if there is one, and leaves one when it is asked
+    to stop. `backend` says where episodes are played; by default on this machine.
     """
     if (folder.path / OUTCOMES).exists():
         (folder.path / CHECKPOINT).unlink(missing_ok=True)
@@ -229,7 +231,7 @@ def run(
 
 
 class Sweep:
-    """All batches of a sweep, and the folder that keeps them."""
+    """The batches of a sweep, and the folder that holds their checkpoint and outcomes."""
 
     def __init__(
         self,
@@ -243,27 +245,27 @@ class Sweep:
         self._round: list[Batch] = []
 
     def running(self) -> list[Trials]:
-        """The trials of every batch of which some still collect."""
+        """Returns the trials of every batch in which some trial still collects."""
         self._round = [batch for batch in self.batches if batch.trials.running]
         return [batch.trials for batch in self._round]
 
     def note(self, trials: Trials, happened: Happened) -> None:
-        """Hand it to the batch whose trials they are."""
+        """Records what arrived, in the batch that `trials` belongs to."""
         next(batch for batch in self._round if batch.trials is trials).note(happened)
 
     def settle(self) -> None:
-        """Stop trials whose outcome is known, and tell how far it is."""
+        """Stops trials whose outcome is known, and reports progress."""
         for batch in self._round:
             batch.settle()
         if self.progress:
             _tell(self.batches, self.progress)
 
     def overdue(self) -> bool:
-        """Never: a sweep keeps sums, not rows."""
+        """Returns False: a sweep keeps sums and not rows, so its memory does not grow."""
         return False
 
     def checkpoint(self) -> None:
-        """Write every batch into one file."""
+        """Writes the state of every batch into one file."""
         arrays: dict[str, np.ndarray] = {}
         tracked = []
         for i, batch in enumerate(self.batches):
@@ -278,7 +280,7 @@ class Sweep:
         self.folder.write_arrays(CHECKPOINT, arrays, notes)
 
     def restore(self) -> None:
-        """Put every batch back as the last checkpoint has it, if there is one."""
+        """Restores every batch from the last checkpoint, if there is one."""
         if not (self.folder.path / CHECKPOINT).exists():
             return
         arrays, notes = self.folder.read_arrays(CHECKPOINT)
@@ -290,7 +292,7 @@ class Sweep:
         self.began = time.monotonic() - float(notes["seconds"])
 
     def finish(self, crew: Crew | None) -> dict[str, Outcome]:
-        """Score the policies, and write the outcomes in place of the checkpoint."""
+        """Scores the policies, replaces the checkpoint by the outcomes, and returns them."""
         found = {name: one for batch in self.batches for name, one in batch.outcomes(crew).items()}
         outcomes = {cell.name: found[cell.name] for cell in self.cells}
         arrays = {
@@ -310,7 +312,7 @@ class Sweep:
 
 
 def read_outcomes(folder: Folder, cells: Sequence[Cell]) -> dict[str, Outcome]:
-    """The outcomes of a sweep that has ended."""
+    """Returns the outcomes of a sweep that has ended, by the cells' names."""
     arrays, notes = folder.read_arrays(OUTCOMES)
     _demand_same(notes, cells, folder)
     keys = Outcome.__dataclass_fields__
@@ -320,7 +322,7 @@ def read_outcomes(folder: Folder, cells: Sequence[Cell]) -> dict[str, Outcome]:
 
 
 def facts(folder: Folder) -> dict[str, Any]:
-    """How long the sweep in a folder took, all its sittings together, and on what it ended."""
+    """Returns how long a folder's sweep took in all, and on which machine and version it ended."""
     made: dict[str, Any] = json.loads(folder.read_arrays(OUTCOMES)[1]["facts"])
     return made
 

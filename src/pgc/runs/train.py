@@ -1,4 +1,7 @@
-"""`pgc train`: run the four steps until N submissions are in, leave a folder, survive a kill."""
+"""`pgc train`: takes the four steps until N submissions have arrived, and leaves a run folder.
+
+A run that was killed can be continued.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +41,11 @@ def train(
     processes: int | None = None,
     **settings: Any,
 ) -> Run:
-    """Train, and return the finished run. Give settings by name (the flags of `pgc train`), a
-    config, or a run to `resume`.
+    """Trains a policy, and returns the finished run.
 
-    `engine`, `address` and `processes` say who plays: this machine, or a Ray cluster. They change
-    no result.
+    Give settings by name (the flags of `pgc train`), or a `config`, or a run to `resume`.
+    `engine`, `address` and `processes` say where episodes are played: on this machine, or on a Ray
+    cluster. They do not change the result.
 
     >>> run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)        # doctest: +SKIP
     >>> run.summary["final_success_ratio"]                              # doctest: +SKIP
@@ -81,7 +84,7 @@ def _finish(
 
 
 class Session:
-    """One sitting of a run, from its start or its last checkpoint to its end."""
+    """One process's work on a run, from its start or last checkpoint until it ends or stops."""
 
     def __init__(
         self,
@@ -122,11 +125,11 @@ class Session:
         return self.run
 
     def running(self) -> list[Trials]:
-        """The trials, as long as any of them collects."""
+        """Returns the trials, as long as any of them still collects."""
         return [self.trials] if self.trials.running else []
 
     def note(self, trials: Trials, happened: Happened) -> None:
-        """Keep every row, and count."""
+        """Keeps a row for each submission that arrived, and updates the counts."""
         self.unwritten.append(happened)
         self.received += np.bincount(happened.trial, minlength=len(self.received))
         self.env_steps += int(happened.steps.sum(dtype=np.int64))
@@ -134,7 +137,7 @@ class Session:
         self.tracker.add_all(happened.trial, happened.score)
 
     def settle(self) -> None:
-        """Tell how far it is."""
+        """Reports progress; there is nothing to stop, because trials stop by themselves."""
         if self.progress:
             in_all = self.problem.config.submissions * len(self.received)
             done, words = int(self.received.sum()), figures.epsilon_in_words(self.problem)
@@ -145,12 +148,13 @@ class Session:
             )
 
     def overdue(self) -> bool:
-        """Whether more rows wait to be written than memory should hold."""
+        """Returns whether more rows wait to be written than memory should hold."""
         return sum(len(h.n) for h in self.unwritten) > CHECKPOINT_ROWS
 
     def checkpoint(self) -> None:
-        """Rows first, then the state that counts them: a kill in between leaves a part that the
-        resume drops.
+        """Writes the new rows first, and then the state that counts them.
+
+        A kill in between leaves a part that no state counts, and resuming the run drops it.
         """
         if self.unwritten:
             self.run.write_part(self.parts, self.unwritten)

@@ -1,12 +1,14 @@
-"""The aggregator for real devices: the same aggregator, offers and reports, with admission and a
-durable store around them.
+"""The aggregator as a service for real devices.
+
+Its aggregator, offers and reports are those of simulations; admission and a durable store are added
+around them.
 """
 
 import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can be meant: where TLS is not needed."""
+    """Returns whether `host` can only mean this machine, so that TLS is not needed."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,14 +1,13 @@
-"""Who may have an offer, and which reports count: pure decisions about one group of requests, in
-their order.
+"""Decides who may have an offer and which reports count, without touching the store.
 
-A token is good for exactly T reports. It holds at most one open offer of a model, which it gets
-again whenever it asks, and no more open offers than reports are left to it: so a device is never
-charged for a report that would not be counted.
+A token is good for exactly T reports. It holds at most one open offer of each model, which it is
+given again whenever it asks, and never more open offers than it has reports left. So a device is
+never charged for a report that would not be counted.
 
 A report counts if its token holds its offer and the offer has not expired, however old its version
-is by then (whether the aggregator still uses it is the config's `max_staleness`). Then the offer is
-gone, and with it the link between the report and the token. The same report again is acknowledged
-again, and counted once.
+is by then (the config's `max_staleness` decides whether the aggregator still uses it). The offer is
+then deleted, and with it the link between the report and the token. A report that is sent again is
+acknowledged again, but counted once.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from typing import NamedTuple
 
 
 class Verdict(Enum):
-    """What became of a request: the answer that the asker gets."""
+    """The decision on a request. Its value is the answer that the device gets."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
-    """The same bytes again."""
+    """The same report was accepted before."""
     UNKNOWN_TOKEN = "unknown token"
-    """None such, or revoked."""
+    """There is no such token, or it was revoked."""
     USED_UP = "this token's reports are used up"
     UNKNOWN_OFFER = "unknown offer"
     CONFLICT = "another report answered this offer"
@@ -44,7 +43,7 @@ class Issued(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A token wants an offer; `fresh` is the one that it gets if it holds none."""
+    """A request for an offer. `fresh` is the offer to issue if the token holds none."""
 
     fresh: Issued
 
@@ -55,7 +54,7 @@ class Ask(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A token brings a report, whose payload was found to be one that the mechanism can make."""
+    """A report that came with a token. Its payload is known to be one the mechanism can make."""
 
     token: bytes
     model: str
@@ -67,17 +66,18 @@ class Answer(NamedTuple):
 class Desk:
     """Decides one group of requests, in their order.
 
-    It is told what the store knows of their tokens and offers, decides, and knows what to write.
+    It is given what the store knows of their tokens and offers. Its attributes `issued`, `accepted`
+    and `spent` are what has to be written afterwards.
     """
 
     def __init__(
         self, now: int, left: dict[bytes, int], opened: Iterable[Issued], answered: Iterable[Answer]
     ) -> None:
-        """`left`: reports left to each token that is known and not revoked. `opened`: the open
-        offers of these tokens.
+        """Starts with what the store knows at the time `now`.
 
-        `answered`: what was accepted before under the offers of this group's reports (its token is
-        not known, and b"").
+        `left` has the number of reports left to each token that is known and not revoked. `opened`
+        are the open offers of these tokens. `answered` are reports that were accepted before, for
+        the offers that this group answers; their tokens are not known any more, and are b"".
         """
         self._now, self._left = now, left
         self._held: dict[bytes, list[Issued]] = {}
@@ -101,7 +101,7 @@ class Desk:
     def _offer(self, fresh: Issued) -> Issued | Verdict:
         held = self._held.setdefault(fresh.token, [])
         for offer in held:
-            # a device that asks again, for instance because it was killed, gets the same
+            # a device that asks again, for instance because it was killed, gets the same offer
             if offer.model == fresh.model:
                 return offer
         if len(held) >= self._left[fresh.token]:

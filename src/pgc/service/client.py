@@ -13,6 +13,7 @@ import email.utils
 import logging
 import random
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -107,13 +108,20 @@ class ServiceClient:
         """What became of a report: "accepted", "duplicate", or why it does not count."""
         return _detail(self._ask("POST", "/reports", report))
 
+    def pause(self, seconds: float) -> None:
+        """Waits for about so long: devices that wait must not all come back at once."""
+        self._sleep(seconds * random.uniform(0.5, 1.5))
+
     def _ask(self, method: str, path: str, body: bytes) -> httpx.Response:
         """Until there is an answer."""
         pause, until, why = FIRST_PAUSE, time.monotonic() + self._patience, ""
         while True:
             wait = pause
             try:
-                answer = self._fetch(method, f"/v1/models/{self._model}{path}", body)
+                answer = _within(
+                    until - time.monotonic(),
+                    lambda: self._fetch(method, f"/v1/models/{self._model}{path}", body),
+                )
                 self._note_time(answer)
                 if answer.status_code in ANSWERS:
                     if answer.status_code == 404 and path != "/reports":
@@ -164,27 +172,55 @@ class ServiceClient:
 
 
 def run_device(service: ServiceClient, device: Device, most: int | None = None) -> tuple[int, str]:
-    """Answer offers until the token or the device's budget is used up. How many were accepted, and
-    why it ended.
+    """Answers offers until the token or the device's budget is used up. Returns how many reports
+    were accepted, and why it ended.
 
     Killed at any point, it can be started again: the service hands out the same offer until it is
     answered, and the device's ledger has the bytes if they were paid for. A report that comes too
-    late is paid for and not counted; the next offer is answered if the budget still affords it.
+    late is paid for and not counted; the next offer is answered if the budget still affords it. A
+    service that repeats an offer that it acknowledged gets the same bytes, after a pause that
+    grows; they count once.
     """
-    accepted = 0
+    accepted, pause, before = 0, FIRST_PAUSE, b""
     while most is None or accepted < most:
         offer = service.offer()
         if offer is None:
             return accepted, "this token's reports are used up"
+        if offer == before:
+            service.pause(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        else:
+            pause = FIRST_PAUSE
         report = device.answer(offer)
         if isinstance(report, Refusal):
             return accepted, report.reason
         said = service.submit(report)
         if said in ("accepted", "duplicate"):
-            accepted += 1
+            accepted += offer != before
         else:
             log.warning("a report does not count: %s", said)
+        before = offer
     return accepted, f"{most} reports were asked for"
+
+
+def _within(seconds: float, work: Callable[[], httpx.Response]) -> httpx.Response:
+    """Returns what `work` returns, if it does so in time: however slowly a service drips."""
+    made: list[httpx.Response | BaseException] = []
+
+    def body() -> None:
+        try:
+            made.append(work())
+        except BaseException as error:
+            made.append(error)
+
+    thread = threading.Thread(target=body, daemon=True, name="pgc request")
+    thread.start()
+    thread.join(max(0.0, seconds))
+    if not made:
+        raise httpx.ReadTimeout("the answer did not end")
+    if isinstance(made[0], BaseException):
+        raise made[0]
+    return made[0]
 
 
 @lru_cache(8)

@@ -30,9 +30,9 @@ from pgc.local_training.worlds.population import Population
 from pgc.local_training.worlds.registry import compiled
 from pgc.numerics.randomness import Address, trial_seed
 from pgc.randomise.device import Device
-from pgc.randomise.ledger import Ledger
+from pgc.randomise.ledger import Ledger, LedgerError
 from pgc.service.client import ServiceClient, run_device
-from pgc.wire import Offer
+from pgc.wire import Malformed, Offer
 from pgc.wire.values import Delivery
 
 
@@ -51,8 +51,11 @@ def recipe_for(world: World, card: Any) -> Recipe:
 
 
 @dataclass(frozen=True)
-class CompiledPlayer:
-    """Plays offers in a compiled world with its own ψ: step 2 of a simulation, for a `Device`."""
+class JaxPlayer:
+    """Plays offers in a world of JAX with its own ψ, by the definition of step 2, for a `Device`.
+
+    It plays every step of every episode, whenever those end: it takes the same time in any world.
+    """
 
     world: CompiledWorld
     psi: Any
@@ -116,9 +119,12 @@ class Fleet:
     """A connection with a token."""
     tokens: Sequence[str]
     ledgers: Sequence[Path]
-    limit: float
-    """ε of a new ledger."""
-    new_ledgers: bool
+    limit: float | None
+    """ε of new ledgers, for simulated devices that have none; None: a missing one is an error."""
+    device_id: str | None
+    """The name of a device that was provisioned under one."""
+    slot: float
+    """Seconds of a device's slots; 0 for simulated devices, whose time tells nothing."""
     world: World
     population: Population
     recipe: Recipe
@@ -161,25 +167,51 @@ class Fleet:
 
     def _device(self, n: int) -> tuple[int, str, int]:
         with self.connect(self.tokens[n]) as service:
+            player = self._player(n)
             device = Device(
-                open_ledger(self.ledgers[n], self.limit, self.new_ledgers),
-                player=self._player(n),
+                open_ledger(self.ledgers[n], self.limit, self.device_id),
+                player=player,
                 accepts=self.accepts,
-                slot_seconds=0,  # simulated: nobody lives there
+                slot_seconds=self.slot,
                 clock=service.clock,
             )
+            if self.slot:
+                self._warm_up(service)
             accepted, why = run_device(service, device)
         return accepted, why, device.balance.left
 
-    def _player(self, n: int) -> CompiledPlayer | NumpyPlayer:
-        """Of a device, in its own ψ."""
+    def _warm_up(self, service: ServiceClient) -> None:
+        """Plays the first offer in the usual world, so that a device's first slot has nothing to
+        compile. It is public, and forgotten.
+        """
+        received = service.offer()
+        player = make_player(self.world, self.world.default_psi, self.recipe)
+        try:
+            offer = Offer.decode(received or b"")
+        except Malformed:
+            return  # the device will say so
+        if player.objection(offer) is None:
+            player.play(offer, lambda: False)
+
+    def _player(self, n: int) -> JaxPlayer | NumpyPlayer:
+        """Returns the player of a device, in its own ψ."""
         if isinstance(self.world, HostWorld):
             psi = self.population.pick(
                 np.random.default_rng([self.seed, n]).random(len(self.population.variations))
             )
-            return NumpyPlayer(HostEnvironment(self.world, self.world.make(psi)), self.recipe)
-        psi = definition.draw_psi(Address(trial_seed(self.seed, 0), n, 0), self.population)
-        return CompiledPlayer(compiled(self.world), psi, self.recipe)
+        else:
+            psi = definition.draw_psi(Address(trial_seed(self.seed, 0), n, 0), self.population)
+        return make_player(self.world, psi, self.recipe, fixed_steps=self.slot > 0)
+
+
+def make_player(
+    world: World, psi: Any, recipe: Recipe, *, fixed_steps: bool = True
+) -> JaxPlayer | NumpyPlayer:
+    """Returns what plays offers in a world with this ψ."""
+    if isinstance(world, HostWorld):
+        environment = HostEnvironment(world, world.make(psi))
+        return NumpyPlayer(environment, recipe, fixed_steps=fixed_steps)
+    return JaxPlayer(compiled(world), psi, recipe)
 
 
 @dataclass(frozen=True)
@@ -207,14 +239,16 @@ class HostEnvironment:
         )
 
 
-def open_ledger(path: Path, limit: float, new: bool) -> Ledger:
-    """The ledger that a device has; a new one only if that is asked for and there is none."""
-    if path.exists():
-        return Ledger.open(path)
-    if not new:
-        raise PgcError(
-            "there is no ledger where --ledger says; --new-ledger makes it, once in the life of a "
-            "device"
-        )
+def open_ledger(path: Path, limit: float | None, device_id: str | None) -> Ledger:
+    """Returns the ledger that a device has; a new one only for a simulated device, with `limit`."""
+    if path.exists() or limit is None:
+        try:
+            return Ledger.open(path, device_id=device_id)
+        except LedgerError as error:
+            if path.exists():
+                raise
+            raise PgcError(
+                f"{error}. pgc provision gives a device its ledger, once in its life"
+            ) from None
     path.parent.mkdir(parents=True, exist_ok=True)
     return Ledger.create(path, limit)

@@ -4,8 +4,8 @@ offer or a report.
     offer(token, model)            the offer that this token holds, or a new one
     report(token, model, bytes)    decoded strictly, counted once, stored before it is acknowledged
 
-`admission.py` decides, `writer.py` commits in groups, `updater.py` makes versions of θ of what was
-accepted, in its order.
+`admission.py` decides, `writer.py` commits in groups, and `updater.py` makes versions of θ from the
+accepted reports, in their order.
 """
 
 from __future__ import annotations
@@ -36,26 +36,27 @@ from pgc.wire.report import split
 log = logging.getLogger("pgc.service")
 OFFER_SECONDS = 3600
 MOST_BEHIND = 5000
-"""Reports that may wait to be applied, beyond a buffer's worth, before no new offers are made for a
-while."""
+"""No new offers are made while more than this many reports, beyond a full buffer, wait to be
+applied."""
 
 
 @dataclass
 class Keeper:
-    """The service without transport: one for each process (see the module)."""
+    """The service without its transport. Each process has one."""
 
     url: str
     offer_seconds: int = OFFER_SECONDS
     clock: Callable[[], float] = time.time
     models: dict[str, Model] = field(default_factory=dict)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """What became of offers and reports since this process began."""
+    """How many requests for offers and how many reports had each result since this process
+    began."""
 
     points: dict[str, list[Point]] = field(default_factory=dict)
     """How learning went since this process began (`watch.py`)."""
 
     def __post_init__(self) -> None:
-        """Recover everything."""
+        """Opens the store, and recovers every model from it."""
         self.database = Store(self.url)
         self._updater = Updater(
             self.database, self.models, lambda name, config: Model(name, from_yaml(config))
@@ -63,9 +64,9 @@ class Keeper:
         self._writer = Writer(self.database, lambda: self.clock(), self._updater.wake)
 
     def create(self, name: str, config: TrainConfig, theta: np.ndarray | None = None) -> Model:
-        """A new model; `theta` is θ_0 of a policy of the devices' own.
+        """Makes a new model, and returns it; `theta` is θ_0 of a policy that only devices know.
 
-        If another process made the same just now, that one.
+        If another process has just made the same model, that one is returned.
         """
         if not (name.isascii() and name.replace("-", "").isalnum() and len(name) <= 64):
             raise PgcError(
@@ -83,9 +84,10 @@ class Keeper:
         return self.models[name]
 
     def offer(self, token: str, name: str) -> Future[Issued | Verdict]:
-        """Step 1: asks for an offer, and returns when it is stored.
+        """Step 1: asks for an offer, and returns a future of it.
 
-        The future is done when the offer is on the disk: after a crash its report will be known.
+        The future is done when the offer is on disk, so that its report is recognised even after a
+        crash.
         """
         model = self._model(name)
         if self.accepted(name)[1] > MOST_BEHIND + int(model.aggregator.buffer_size):
@@ -97,27 +99,26 @@ class Keeper:
         return self._submit("offers", Ask(fresh))
 
     def is_at_hand(self, issued: Issued) -> bool:
-        """Whether the version that it was issued for is in memory."""
+        """Returns whether the version that an offer was issued for is in memory."""
         return self._updater.recent(issued.model, issued.version) is not None
 
     def encoded(self, issued: Issued) -> bytes:
-        """The offer itself, of the version that it was issued for: the same bytes whenever it is
-        asked for.
-        """
+        """Returns the bytes of an offer, which are the same whenever it is asked for."""
         return self._updater.published(issued.model, issued.version).offer(
             issued.offer_id, issued.expires_at
         )
 
     def accepted(self, name: str) -> tuple[int, int]:
-        """Reports accepted so far by all front ends, and how many of them wait for the next
-        version; as of the last look.
+        """Returns how many reports all front ends accepted, and how many are in no version yet.
+
+        The numbers are those of the last look at the store.
         """
         return self._updater.accepted(name)
 
     def report(self, token: str, name: str, data: bytes) -> Future[Issued | Verdict]:
-        """Step 4, first half: decode, count, keep.
+        """Step 4, first half: stores a report once, and returns a future of the verdict.
 
-        Malformed bytes are refused here, before anything is looked up.
+        Malformed bytes are refused at once, before anything is looked up.
         """
         model = self._model(name)
         try:
@@ -144,13 +145,14 @@ class Keeper:
         self.counts[what, said] += 1
 
     def ping(self) -> None:
-        """Returns when the store could be written."""
+        """Returns if the store can be written, and raises the store's error if it cannot."""
         with self.database.writing() as db:
             db.execute(sql.text("SELECT 1"))
 
     def settle(self) -> None:
-        """Wait until what was acknowledged before is applied (or, where another process updates,
-        until it was looked for).
+        """Waits until all reports that were acknowledged before this call are applied.
+
+        If another process updates θ, it only waits until this one has looked for new versions.
         """
         self._updater.settle()
 
@@ -160,20 +162,20 @@ class Keeper:
         return self._updater.leads
 
     def issue_tokens(self, count: int, submissions: int) -> list[str]:
-        """New tokens, known to nobody but the caller."""
+        """Returns new tokens, each good for `submissions` reports; only their hashes are stored."""
         return issue_tokens(self.database, count, submissions)
 
     def revoke_token(self, token: str) -> bool:
-        """Revokes a token: from now on it is unknown."""
+        """Revokes a token, so that it is unknown from now on. Returns whether it was known."""
         with self.database.writing() as db:
             return store.revoke_token(db, store.hash_token(token))
 
     def roll_back(self, name: str, version: int) -> int:
-        """Make θ, optimiser and average those of an earlier version; the version number goes on.
-        Its number.
+        """Restores θ, optimiser and average of an earlier version, and returns the new version.
 
-        What was accepted until now stays counted, and what of it waits in the buffer is dropped;
-        reports that come later, made from a version in between, are taken as stale ones are.
+        The version number continues to grow. Reports accepted until now stay counted, but those
+        that wait in the buffer are dropped. Reports that arrive later, made from a version in
+        between, are treated as other stale reports are.
         """
         model = self._model(name)
         with self.database.writing() as db:
@@ -188,7 +190,7 @@ class Keeper:
         return number
 
     def versions(self, name: str, most: int = 100) -> list[store.Listed]:
-        """The newest versions, and the place of the last report in each."""
+        """Returns the newest versions, each with the number of the last report in it."""
         with self.database.reading() as db:
             return store.list_versions(db, self._model(name).name, most)
 
@@ -210,7 +212,7 @@ class Keeper:
 
 
 def issue_tokens(database: Store, count: int, submissions: int) -> list[str]:
-    """New tokens, each good for so many reports, known to nobody but the caller."""
+    """Returns new tokens, each good for `submissions` reports; only their hashes are stored."""
     if count < 1 or not 1 <= submissions < 2**31:
         raise PgcError(
             "a token is good for at least one report, and there is at least one token to issue"

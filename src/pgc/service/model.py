@@ -29,23 +29,24 @@ from pgc.wire import Offer, Query, Report
 from pgc.wire.offer import public_seed
 
 AT_ONCE, NUMBERS_AT_ONCE = 256, 2**22
-"""Reports in one call of the compiled loop, at most; and numbers in them."""
+"""The most reports in one call of the compiled loop, and the most numbers in them."""
 
 
 class Published(NamedTuple):
-    """A version as others see it: one value that never changes, apart from the state that the
-    updater works on.
+    """A version as it is offered: a value that never changes.
+
+    It is separate from the state that the updater works on.
     """
 
     version: int
     template: Offer
-    """Offers of this version, but for their number and the time at which they expire."""
+    """An offer of this version, complete but for its number and the time at which it expires."""
     averaged: np.ndarray
     """The averaged policy when this version was made."""
 
     @property
     def numbers(self) -> int:
-        """Count of the numbers in θ, the averaged policy and the basis."""
+        """How many numbers θ, the averaged policy and the basis have together."""
         return 2 * self.template.theta.size + (
             0 if self.template.basis is None else self.template.basis.size
         )
@@ -56,7 +57,7 @@ class Published(NamedTuple):
         return made
 
     def offer(self, offer_id: int, expires_at: int) -> bytes:
-        """Step 1: this version, for one device."""
+        """Step 1: returns the bytes of an offer of this version, for one device."""
         return self.template.renumbered(offer_id, expires_at)
 
 
@@ -70,25 +71,25 @@ class Model:
     name: str
     config: TrainConfig
     initial: np.ndarray | None = None
-    """θ_0 of a policy of the devices' own; by default zeros."""
+    """θ_0 of a policy that only the devices know; by default zeros."""
     aggregator: Aggregator = field(init=False)
     training: LocalTraining | None = field(init=False)
-    """What devices do with θ, where it is a policy that this program knows."""
+    """What devices do with θ; None if only the devices know the policy."""
     query: Query = field(init=False)
     """What every offer asks for."""
     score_bit: ScoreBit | None = field(init=False)
     state: AggregatorState = field(init=False)
     published: Published = field(init=False)
-    """What new offers are made of."""
+    """The version from which new offers are made."""
 
     def __post_init__(self) -> None:
-        """Version 0."""
+        """Builds the aggregator, and makes version 0."""
         if self.config.own_policy is None:
             problem = build(self.config)
             if not isinstance(problem.training.policy, ActorCritic):
                 raise PgcError(
-                    "devices of pgc know the actor-critic network; serve θ of a policy of your own "
-                    "with --theta"
+                    "devices of pgc know only the actor-critic network; serve θ of a policy of "
+                    "your own with --theta"
                 )
             self.config, self.aggregator, self.training = (
                 problem.config,
@@ -109,11 +110,11 @@ class Model:
         self.query = Query.of(mechanism, 0.0 if self.score_bit is None else self.score_bit.epsilon)
         self.state = self.aggregator.start(theta)
         self.published = self.publish(self.state)
-        self.take([], [])  # compiled now, and not for the first report
+        self.take([], [])  # compiles now, and not for the first report
 
     @property
     def recipe(self) -> Recipe | None:
-        """What devices do with θ, where this program knows."""
+        """How devices play θ; None if only the devices know the policy."""
         return None if self.training is None else self.training.recipe
 
     @property
@@ -128,12 +129,13 @@ class Model:
 
     @property
     def at_once(self) -> int:
-        """How many reports `take` takes at most in one call."""
+        """The most reports that one call of `take` takes."""
         return max(1, min(AT_ONCE, NUMBERS_AT_ONCE // len(self.state.theta)))
 
     def publish(self, state: AggregatorState) -> Published:
-        """The version of a state that was just made: α is that of its first offer, so that all its
-        offers are alike.
+        """Returns a state that was just made as a version.
+
+        α is that of the version's first offer, so that all its offers are alike.
         """
         assert self.config.local_episodes is not None
         template = Offer(
@@ -150,9 +152,9 @@ class Model:
         return Published(int(state.version), template, np.asarray(state.average, np.float32))
 
     def take(self, estimates: Sequence[np.ndarray], versions: Sequence[int]) -> int:
-        """Step 4: take decoded reports until a new version is made. How many were taken.
+        """Step 4: takes decoded reports until a new version is made; returns how many it took.
 
-        The same compiled loop whatever their number: how reports are grouped changes no bit.
+        The compiled loop is the same for any number of reports, so grouping them changes no bit.
         """
         rows, of = (
             np.zeros((self.at_once, len(self.state.theta)), np.float32),
@@ -167,9 +169,9 @@ class Model:
     def restored(
         self, old: AggregatorState, now: AggregatorState, received: int
     ) -> AggregatorState:
-        """An earlier state under the next number: what rolling back makes.
+        """Returns the earlier state `old` with the version number that follows that of `now`.
 
-        What is counted stays counted.
+        This is what rolling back makes. Reports that were counted stay counted.
         """
         return old._replace(
             version=jnp.asarray(now.version + 1),
@@ -178,13 +180,14 @@ class Model:
         )
 
     def estimate(self, offer_id: int, payload: bytes, basis: np.ndarray | None) -> np.ndarray:
-        """What the payload of a report says of the gradient, with the basis of its own version."""
+        """Returns the gradient that a report's payload stands for; `basis` is of its version."""
         code, _ = self.query.decode_code(payload)
         return Report.decoded(self.query, code, public_seed(offer_id), basis)
 
     def pack(self, state: AggregatorState | None = None) -> bytes:
-        """A whole state (that of now), for the store: θ, buffer, optimiser, versions, averages, to
-        the bit.
+        """Returns a whole state, by default the current one, as bytes for the store.
+
+        `unpack` restores it to the bit: θ, buffer, optimiser, version and average.
         """
         leaves = jax.tree.leaves(self.state if state is None else state)
         packed: bytes = save({f"{i:03}": np.asarray(leaf) for i, leaf in enumerate(leaves)})

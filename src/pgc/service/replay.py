@@ -1,6 +1,4 @@
-"""Computes θ again, from the accepted reports alone: what a store claims can be checked by whoever
-can read it.
-"""
+"""Computes θ again from the accepted reports alone, so that anyone with the store can check it."""
 
 from __future__ import annotations
 
@@ -18,22 +16,23 @@ from pgc.update.aggregator import AggregatorState
 
 
 class Replayed(NamedTuple):
-    """A model, taken through all its reports in their order."""
+    """The result of applying all reports of a model again, in their order."""
 
     state: AggregatorState
-    """Of the last of them, those in the buffer included."""
+    """The state after the last report, with those that wait in the buffer."""
     reports: int
     versions: int
     compared: int
-    """How many of these versions the store has."""
+    """How many of these versions the store has, so that they could be compared."""
     differs: int | None
-    """The first version that is not what the store has; None: all are, to the bit."""
+    """The first version that differs from that of the store; None if all are the same to the
+    bit."""
 
 
 def replay(database: Store, name: str) -> Replayed:
-    """From version 0, report by report.
+    """Computes a model again from version 0, report by report, and compares its versions.
 
-    The orders of reports without a gap, each offer once: or a refusal.
+    Refuses a store in which the numbers of reports have a gap, or an offer was answered twice.
     """
     with database.reading() as db:
         configs = store.list_models(db)
@@ -60,7 +59,7 @@ def replay(database: Store, name: str) -> Replayed:
     differs: int | None = None
 
     def arrived() -> None:
-        """At a version: compare, and remember what later reports need."""
+        """Compares the version that was just made, and remembers what later reports need of it."""
         nonlocal compared, differs, made
         made += 1
         bases[model.version] = model.publish(model.state).template.basis
@@ -88,7 +87,7 @@ def replay(database: Store, name: str) -> Replayed:
         if report is None:
             break
         if restored and restored[0][1] == model.version + 1:
-            continue  # it was accepted, and dropped when this version was rolled back
+            continue  # it was accepted, and then dropped by the rollback that follows
         before = model.version
         model.take(
             [model.estimate(report.offer_id, report.payload, bases[report.version])],

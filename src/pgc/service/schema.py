@@ -1,5 +1,4 @@
-"""The tables of a store, and how an older store becomes one of today: SQLite, or PostgreSQL for
-several front ends.
+"""The tables of a store, and their migrations: in SQLite, or in PostgreSQL for several front ends.
 
 | table | holds |
 |---|---|
@@ -9,8 +8,8 @@ several front ends.
 | offers | those that are open: number, token, model, version, time. **Deleted when answered** |
 | reports | what was accepted, in order: its offer's number, its version, the payload |
 
-So nothing links a report to the token that sent it: the row that did is gone. Nothing is kept of
-addresses or times of devices.
+So nothing links a report to the token that sent it, because the row that did is deleted. Addresses
+of devices and times of their requests are not stored.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ models = sql.Table(
     metadata,
     sql.Column("name", sql.String(64), primary_key=True),
     sql.Column("config", sql.Text, nullable=False),
-    # its row's lock makes the order of reports that of the commits
+    # a lock on this row makes the order of reports that of the commits
     sql.Column("accepted", sql.BigInteger, nullable=False),
 )
 versions = sql.Table(
@@ -43,7 +42,7 @@ versions = sql.Table(
     sql.Column("applied", sql.BigInteger, nullable=False),  # the last report that went into it
     sql.Column("state", sql.LargeBinary, nullable=False),
     sql.Column("made_at", sql.BigInteger, nullable=False, server_default="0"),  # seconds since 1970
-    sql.Column("restored", sql.BigInteger),  # the version that it was rolled back to
+    sql.Column("restored", sql.BigInteger),  # the earlier version that it restores, if any
 )
 tokens = sql.Table(
     "tokens",
@@ -78,14 +77,14 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE versions ADD COLUMN restored BIGINT",
     ),
 }
-"""What makes a store of the version before one of this version. In plain SQL: it must not change
-when the tables above do."""
+"""The statements that make a store of each version from one of the version before. They are plain
+SQL, because they must not change when the tables above do."""
 SCHEMA_VERSION = max(MIGRATIONS)
 BUSY = 30_000
 """Milliseconds for which SQLite waits for another process."""
 LOCK = 0x706763
-"""Of PostgreSQL's advisory locks: ours (LOCK, 0) while tables are made, (LOCK, 1) for who updates
-θ."""
+"""The first key of pgc's advisory locks in PostgreSQL: (LOCK, 0) is held while tables are made, and
+(LOCK, 1) by the process that updates θ."""
 
 
 PATIENCE = {
@@ -95,8 +94,8 @@ PATIENCE = {
     "options": "-c lock_timeout=20s -c idle_in_transaction_session_timeout=30s"
     " -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3",
 }
-"""PostgreSQL, at both ends: who hangs or is cut off in the middle of something loses its session,
-and its locks."""
+"""Time limits at both ends of a PostgreSQL session: a process that hangs or is cut off in the
+middle of a transaction loses its session, and with it its locks."""
 
 
 class Store:
@@ -106,8 +105,9 @@ class Store:
     """
 
     def __init__(self, url: str) -> None:
-        """Open it, make its tables if there are none, migrate them if they are older; refuse a
-        newer one.
+        """Opens a store. Makes its tables if there are none, and migrates older ones.
+
+        A store that a newer version of pgc made is refused.
         """
         if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
             raise PgcError("a store is sqlite:///PATH or postgresql://USER@HOST/DATABASE")
@@ -125,7 +125,7 @@ class Store:
         except ImportError:
             raise PgcError('a PostgreSQL store needs psycopg: pip install "pgc[service]"') from None
         self.is_sqlite = self.engine.dialect.name == "sqlite"
-        # SQLite has one writer; to wait here is cheaper than to be told that it is busy
+        # SQLite has one writer; waiting here is cheaper than being told that it is busy
         self._writing = threading.Lock()
         if self.is_sqlite:
             sql.event.listen(self.engine, "connect", _durable)
@@ -142,12 +142,12 @@ class Store:
 
     @property
     def path(self) -> Path | None:
-        """Of an SQLite store."""
+        """The file of an SQLite store; None for PostgreSQL."""
         return Path(str(self.engine.url.database)) if self.is_sqlite else None
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
-        """What is committed, statement by statement."""
+        """Opens a session in which each statement sees what is committed."""
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
             yield db
 
@@ -158,17 +158,18 @@ class Store:
             with self.engine.begin() as db:
                 yield db
             return
-        # The lock first: what begins by reading could find itself too late to write.
+        # This takes the write lock first: a transaction that begins by reading may get it too late.
         with self._writing, self.reading() as db, explicit(db, "BEGIN IMMEDIATE"):
             yield db
 
     def checkpoint(self) -> None:
-        """SQLite: move its log into the database and empty it, so that what was deleted is not in
-        the log either.
+        """Moves SQLite's log into the database and empties it; does nothing with PostgreSQL.
+
+        What was deleted is then not in the log either.
         """
         if self.is_sqlite:
             with self._writing, self.reading() as db:
-                # whoever reads now is not waited for: next time, then
+                # it does not wait for readers: the log is then emptied the next time
                 db.exec_driver_sql("PRAGMA busy_timeout = 100")
                 try:
                     db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -182,7 +183,7 @@ class Store:
 
 @contextmanager
 def explicit(db: sql.Connection, begin: str) -> Iterator[sql.Connection]:
-    """A transaction in a session that commits each statement by itself."""
+    """Opens a transaction in a session that otherwise commits each statement by itself."""
     db.exec_driver_sql(begin)
     try:
         yield db
@@ -205,7 +206,7 @@ def _with_driver(url: str) -> str:
 
 
 def _durable(connection: Any, _: Any) -> None:
-    """A commit is on the disk; what is deleted is overwritten."""
+    """Sets up a connection so that commits are on disk and what is deleted is overwritten."""
     for pragma in (
         "journal_mode = WAL",
         "synchronous = FULL",

@@ -1,6 +1,4 @@
-"""The processes around the service: listening, TLS, signals, and one event loop for devices and
-operator.
-"""
+"""Runs the service: sockets, TLS, signals, and one event loop for devices and operator."""
 
 from __future__ import annotations
 
@@ -43,8 +41,9 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(
     keeper: Keeper, listeners: Sequence[socket.socket], tls: dict[str, Any], where: str
 ) -> None:
-    """Serve devices at the first socket, and the operator at the second if there is one, until
-    SIGTERM or SIGINT.
+    """Serves devices at the first socket, and the operator at the second if there is one.
+
+    It returns after SIGTERM or SIGINT.
     """
     _many_files()
     settings: dict[str, Any] = {
@@ -67,7 +66,7 @@ def serve(
         finally:
             watching.cancel()
 
-    # the threads that write and update get their turn beside one that is always busy
+    # lets the threads that write and update run beside an event loop that is always busy
     sys.setswitchinterval(0.001)
     # uvicorn closes its connections and then raises the signal again
     signal.signal(signal.SIGTERM, _end)
@@ -76,7 +75,7 @@ def serve(
 
 
 class _Ended(BaseException):
-    """By SIGTERM."""
+    """Ends the event loop after SIGTERM."""
 
 
 def _end(*_: Any) -> None:
@@ -84,7 +83,7 @@ def _end(*_: Any) -> None:
 
 
 def _many_files() -> None:
-    """As many connections as the system allows, not as many as a shell does."""
+    """Allows as many connections as the system does, which is more than a shell's limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

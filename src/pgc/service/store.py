@@ -17,7 +17,7 @@ from pgc.service.admission import Answer, Ask, Desk, Issued, Verdict
 from pgc.service.schema import models, offers, reports, tokens, versions
 
 EVERY = 1000
-"""Which versions are kept: one of every so many old ones, and that many of the newest."""
+"""The newest EVERY versions are kept, and of older ones every EVERY-th."""
 
 
 UNLINKED = 100_000
@@ -49,14 +49,14 @@ class Accepted(NamedTuple):
 
 
 class Overtaken(Exception):
-    """Somebody else made a version in the meantime."""
+    """A version was made in the meantime, by another process or by rolling back."""
 
 
 # Tokens
 
 
 def hash_token(token: str) -> bytes:
-    """All that is stored of a token, and all that is ever compared.
+    """Returns the hash of a token, which is all that is stored of it and all that is compared.
 
     Tokens are 256 random bits: a plain hash is enough, and how long a look-up takes says nothing
     about the token, since nobody can choose the hash of what they guess.
@@ -65,14 +65,17 @@ def hash_token(token: str) -> bytes:
 
 
 def issue_tokens(db: sql.Connection, hashes: Sequence[bytes], submissions: int) -> None:
-    """New tokens, each good for so many reports."""
+    """Adds tokens by their hashes, each good for `submissions` reports."""
     db.execute(
         tokens.insert(), [{"hash": h, "left": submissions, "revoked": False} for h in hashes]
     )
 
 
 def revoke_token(db: sql.Connection, hashed: bytes) -> bool:
-    """No offer and no report for it from now on. Whether there was one."""
+    """Revokes a token, so that it gets no offers and its reports are refused.
+
+    Returns whether there was such a token.
+    """
     return bool(
         db.execute(tokens.update().where(tokens.c.hash == hashed).values(revoked=True)).rowcount
     )
@@ -111,8 +114,9 @@ def count_tokens(db: sql.Connection) -> Tally:
 
 
 def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> list[Issued | Verdict]:
-    """Decide a group of requests and write what follows, in a few statements whatever
-    their number.
+    """Decides a group of requests and writes the results; returns the decision on each request.
+
+    It takes a few statements, however many requests there are.
     """
     # in one order everywhere, so that no two groups wait for each other
     asking = sorted({request.token for request in requests})
@@ -146,7 +150,7 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
         kept = sql.select(versions.c.version).where(
             versions.c.model == model, versions.c.version == version
         )
-        # a process that slept; nobody could decode the report
+        # this process slept for so long that nobody could decode a report from its version
         if db.execute(kept.with_for_update(read=True)).first() is None:
             raise Overtaken("this process offers a version that is not kept any more")
     if still_open:
@@ -175,9 +179,9 @@ def _answered(db: sql.Connection, keys: list[bytes]) -> Iterable[Answer]:
 
 
 def _append(db: sql.Connection, model: str, answers: list[Answer]) -> None:
-    """At the end of the model's order.
+    """Appends reports to those of a model.
 
-    Its row is locked until the commit, so the order is that of the commits.
+    The model's row is locked until the commit, so reports are in the order of the commits.
     """
     counted = (
         models.update()
@@ -201,7 +205,7 @@ def _append(db: sql.Connection, model: str, answers: list[Answer]) -> None:
 def reports_after(
     db: sql.Connection, model: str, seq: int, most: int | None = None
 ) -> list[Accepted]:
-    """What was accepted since, in order."""
+    """Returns the reports that were accepted after number `seq`, in order; at most `most`."""
     columns = (reports.c.seq, reports.c.offer_id, reports.c.version, reports.c.payload)
     query = (
         sql.select(*columns)
@@ -241,13 +245,16 @@ def list_models(db: sql.Connection) -> dict[str, str]:
 
 
 def count_accepted(db: sql.Connection, model: str, *, lock: bool = False) -> int:
-    """How many reports; with its lock, nobody else adds reports or versions until the commit."""
+    """Returns how many reports a model has accepted.
+
+    With `lock`, nobody else can add reports or versions until the commit.
+    """
     query = sql.select(models.c.accepted).where(models.c.name == model)
     return int(db.execute(query.with_for_update() if lock else query).scalar_one())
 
 
 def progress(db: sql.Connection, model: str) -> tuple[int, int]:
-    """Reports accepted, and how many of them went into versions."""
+    """Returns how many reports were accepted, and how many of them went into versions."""
     applied = (
         sql.select(sql.func.max(versions.c.applied))
         .where(versions.c.model == model)
@@ -258,7 +265,7 @@ def progress(db: sql.Connection, model: str) -> tuple[int, int]:
 
 
 def keep_versions(db: sql.Connection, model: str, after: int, made: Sequence[Kept]) -> None:
-    """New versions, made from version `after`; `Overtaken` if that is no longer the newest one."""
+    """Adds versions made from version `after`; raises `Overtaken` if that is not the newest."""
     count_accepted(db, model, lock=True)
     if newest_version(db, model) != after:
         raise Overtaken
@@ -286,8 +293,9 @@ def load_version(db: sql.Connection, model: str, version: int | None = None) -> 
 
 
 def roll_back(db: sql.Connection, model: str, version: int) -> tuple[Kept, Kept, int]:
-    """The version to restore, the newest one, and how many reports were accepted; nothing changes
-    until the commit.
+    """Returns the version to restore, the newest one, and how many reports were accepted.
+
+    The model is locked, so none of these can change until the commit.
     """
     accepted = count_accepted(db, model, lock=True)
     old, newest = load_version(db, model, version), load_version(db, model)
@@ -318,7 +326,7 @@ class Listed(NamedTuple):
 
 
 def list_versions(db: sql.Connection, model: str, most: int | None) -> list[Listed]:
-    """The newest versions, newest first."""
+    """Returns the newest versions, at most `most`, the newest first."""
     columns = (versions.c.version, versions.c.applied, versions.c.made_at, versions.c.restored)
     query = (
         sql.select(*columns)
@@ -330,10 +338,10 @@ def list_versions(db: sql.Connection, model: str, most: int | None) -> list[List
 
 
 def sweep(db: sql.Connection, now: int) -> None:
-    """Delete offers that expired a day ago, and versions that nobody needs.
+    """Deletes offers that expired more than a day ago, and versions that nobody needs.
 
-    Recovery needs the newest, open offers their own, and reports that are not applied yet the one
-    they were made from.
+    The newest version is needed for recovery. Versions of open offers, and of reports that are not
+    applied yet, are needed to hand these offers out again and to decode the reports.
     """
     db.execute(offers.delete().where(offers.c.expires_at <= now - 86_400))
     for model in sorted(list_models(db)):
@@ -342,7 +350,7 @@ def sweep(db: sql.Connection, now: int) -> None:
         count_accepted(db, model, lock=True)  # no report comes in between
         newest = load_version(db, model)
         assert newest is not None
-        # expired or not: clocks of front ends may differ
+        # those that have expired as well, because clocks of front ends may differ
         offered = sql.select(offers.c.version).where(offers.c.model == model)
         waiting = sql.select(reports.c.version).where(
             reports.c.model == model, reports.c.seq > newest.applied

@@ -19,7 +19,7 @@ DAYS = 30
 
 
 class Files(NamedTuple):
-    """Where authority, certificate and key are."""
+    """The paths of the authority, the certificate and its key."""
 
     ca: Path
     certificate: Path
@@ -27,11 +27,10 @@ class Files(NamedTuple):
 
 
 def make_dev_certificates(folder: Path, host: str) -> Files:
-    """An authority and a certificate for this host and loopback, good for a month; those that are
-    there, while they are good.
+    """Makes an authority and a certificate for this host and loopback, valid for a month.
 
-    For development only. The authority's key is forgotten at once: nobody can sign anything else
-    with it.
+    Files that are there already are kept while they are valid. For development only. The
+    authority's key is never stored, so nobody can sign anything else with it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder / "ca.pem", folder / "server.pem", folder / "server.key")

@@ -1,10 +1,10 @@
 """Step 4, second half: reports that were accepted become versions of θ, by one process at a time.
 
-Who updates is elected through the database. With PostgreSQL it is the session that holds an
-advisory lock, and versions are written in that very session, so that who has lost it cannot write;
-when its process dies the lock is free, and another takes over where the store says that it stopped.
-With SQLite it is the process that holds a lock on a file beside it. The others follow: they load
-each new version and hand it out.
+The process that updates is elected through the database. With PostgreSQL it is the one whose
+session holds an advisory lock. Versions are written in that very session, so a process that has
+lost the lock cannot write. When the process dies, the lock is free, and another one continues from
+what the store holds. With SQLite it is the process that holds a lock on a file beside the database.
+The other processes load each new version and hand it out.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pgc.service.schema import LOCK, Store, explicit
 
 log = logging.getLogger("pgc.service")
 POLL_SECONDS = 0.1
-"""Between two looks at what other front ends did."""
+"""Seconds between two looks at what other front ends did."""
 SWEEP_SECONDS = 60.0
 RECENT, RECENT_NUMBERS = 2000, 2**24
-"""Versions whose offers can be made from memory; and numbers in them."""
+"""The most versions that are held in memory to make offers from, and the most numbers in them."""
 
 
 class Seat:
-    """The right to update θ, which one process holds."""
+    """The right to update θ, which one process holds at a time."""
 
     def __init__(self, database: Store) -> None:
         self._store = database
@@ -42,7 +42,7 @@ class Seat:
         self._file: int | None = None
 
     def taken(self) -> bool:
-        """Whether it is ours now; takes it if it is free."""
+        """Takes the seat if it is free; returns whether this process holds it."""
         if self._store.path is not None:
             return self._take_file(str(self._store.path) + ".updater")
         if self._session is None:
@@ -52,7 +52,7 @@ class Seat:
             ).scalar_one():
                 session.close()
                 return False
-            # who hangs, and so does not ask, loses the seat
+            # a process that hangs, and so does not ask, loses the seat
             session.exec_driver_sql("SET idle_session_timeout = '30s'")
             self._session = session
         try:
@@ -64,7 +64,7 @@ class Seat:
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
-        """A transaction that fails if the seat is lost."""
+        """Opens a transaction that fails if the seat is lost."""
         if self._session is None:
             with self._store.writing() as db:
                 yield db
@@ -96,12 +96,12 @@ class Seat:
 
 
 class Updater:
-    """A thread that updates the models, or follows who does."""
+    """A thread that updates the models, or loads the versions of the process that does."""
 
     def __init__(
         self, database: Store, models: dict[str, Model], found: Callable[[str, str], Model]
     ) -> None:
-        """`found` makes a model of a name and a config that are in the store."""
+        """Starts the thread. `found` makes a model from its name and its config in the store."""
         self._store, self._models, self._found = database, models, found
         self._seat, self._leads = Seat(database), False
         self._applied: dict[str, int] = {}
@@ -124,19 +124,20 @@ class Updater:
         self._wake.set()
 
     def settle(self, seconds: float = 60.0) -> None:
-        """Wait until whatever was committed before this call is applied, if this process leads, or
-        looked at.
+        """Waits until reports that were committed before this call are applied.
+
+        If another process leads, it only waits until this one has looked at the store.
         """
         with self._store.reading() as db:
             wanted = {name: store.count_accepted(db, name) for name in store.list_models(db)}
         with self._turned:
-            turn = self._turns + 2  # the one that is under way may have looked before
+            turn = self._turns + 2  # the turn under way may have looked before this call
             while self._turns < turn or (
                 self._leads and any(self._applied.get(name, 0) < n for name, n in wanted.items())
             ):
                 self._wake.set()
                 if not self._turned.wait(seconds):
-                    raise TimeoutError("the updater does not move")
+                    raise TimeoutError("the updater makes no progress")
 
     def recent(self, name: str, version: int) -> Published | None:
         """Returns a version if it is in memory, else None."""
@@ -156,11 +157,14 @@ class Updater:
         return made
 
     def accepted(self, name: str) -> tuple[int, int]:
-        """Reports so far, and those of them that are in no version yet; as of the last look."""
+        """Returns how many reports were accepted, and how many of them are in no version yet.
+
+        The numbers are those of the last look at the store.
+        """
         return self._accepted[name]
 
     def close(self) -> None:
-        """Stop, and let another update."""
+        """Stops the thread, and leaves the seat to another process."""
         self._stop = True
         self._wake.set()
         self._thread.join()
@@ -172,10 +176,10 @@ class Updater:
             self._wake.clear()
             try:
                 self._turn()
-            # what was acknowledged is on the disk; it is tried again, from what the store has
+            # acknowledged reports are on disk: the next turn tries again from what the store has
             except Exception as error:
                 self._applied.clear()
-                self._seat.leave()  # whatever is wrong with its session: a new one next time
+                self._seat.leave()  # its session may be broken: next time it is a new one
                 if not self._failing:
                     words = (
                         str(error).strip().splitlines()[0]
@@ -213,7 +217,7 @@ class Updater:
                     self._models[name] = model
                 self._look(self._models[name])
                 self._advance(self._models[name])
-            except Exception as error:  # the others go on
+            except Exception as error:  # the other models go on
                 self._applied.pop(name, None)
                 failed.append(error)
         if failed:
@@ -228,8 +232,9 @@ class Updater:
             self._turned.notify_all()
 
     def _advance(self, model: Model) -> None:
-        """Have the newest version; and if this process leads, apply what was accepted, in order,
-        and keep each new version.
+        """Loads the newest version, if it is not loaded yet.
+
+        If this process leads, applies accepted reports in order, and stores each new version.
         """
         with self._store.reading() as db:
             newest = store.newest_version(db, model.name)
@@ -252,7 +257,7 @@ class Updater:
         self._accepted[model.name] = accepted, accepted - applied
 
     def _load(self, model: Model) -> None:
-        """The newest version that is kept."""
+        """Loads the newest version from the store."""
         with self._store.reading() as db:
             kept = store.load_version(db, model.name)
         assert kept is not None
@@ -260,7 +265,7 @@ class Updater:
         self._publish(model, model.publish(model.state))
 
     def _apply(self, model: Model, waiting: list[store.Accepted]) -> None:
-        """These reports: all of them, or none."""
+        """Applies all of these reports, or none if a version was made elsewhere meanwhile."""
         estimates = [self._estimate(model, report) for report in waiting]
         made: list[tuple[store.Kept, Published]] = []
         done = 0
@@ -276,7 +281,7 @@ class Updater:
                     store.keep_versions(
                         db, model.name, model.published.version, [kept for kept, _ in made]
                     )
-            # it was rolled back, or another took over: what the store has, counts
+            # the model was rolled back, or another process took over: the store is right
             except store.Overtaken:
                 self._load(model)
                 return

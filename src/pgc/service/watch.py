@@ -1,5 +1,4 @@
-"""How learning goes, from what is public or private already; and a line in the log when something
-happened.
+"""Watches how learning goes, by what is public or already private, and logs what happened.
 
 θ is public, so its score in a simulated world with the usual ψ costs nobody any ε. Where reports
 carry the noisy boolean "score ≥ Θ", the share of successes among the last of them is estimated as
@@ -37,16 +36,17 @@ class Point(NamedTuple):
     reports: int
     version: int
     score: float | None
-    """Of the averaged policy, greedy, in the usual world; None: only devices know the policy."""
+    """Greedy score of the averaged policy in the world with its usual ψ; None if it cannot be
+    played here."""
     success: float | None
-    """The estimated share of successes among the last devices, by the noisy booleans; None: none
-    are asked for."""
+    """The share of successes among the last devices, estimated from noisy booleans; None if reports
+    carry none."""
     margin: float | None
-    """Two standard deviations of it."""
+    """Two standard deviations of `success`."""
 
 
 async def watch(keeper: Keeper) -> None:
-    """Looks at every model now and then, for ever."""
+    """Looks at every model now and then, and logs what happened, until it is cancelled."""
     said, before = time.monotonic(), Counter(keeper.counts)
     while True:
         try:
@@ -94,7 +94,7 @@ def look(keeper: Keeper, model: Model) -> Point:
 
 
 def lines(keeper: Keeper, counts: Counter[tuple[str, str]], seconds: float) -> list[str]:
-    """What happened meanwhile, one line for each model and one for refusals."""
+    """Says what happened: one line for each model, and one for accepted and refused reports."""
     said = []
     for name, model in keeper.models.items():
         received, buffered = keeper.accepted(name)

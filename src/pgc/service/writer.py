@@ -1,5 +1,6 @@
-"""Group commit: what many requests want to write at one moment is one transaction, and each is told
-after it is on the disk.
+"""Group commit: requests that wait at the same time are written in one transaction.
+
+Each is answered after it is on disk.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pgc.service.store import admit
 
 log = logging.getLogger("pgc.service")
 MOST = 256
-"""Requests in one transaction."""
+"""The most requests in one transaction."""
 Waiting = tuple[Ask | Answer, "Future[Issued | Verdict]"]
 
 
@@ -27,13 +28,13 @@ class Busy(Exception):
 
 
 class Unwritten(Exception):
-    """The store failed. Whether it was written is unknown: the same request again will tell."""
+    """The store failed. Whether a request was written is unknown: sending it again will tell."""
 
 
 class Writer:
     """One thread that writes groups of requests to the store.
 
-    `after` is called in it after each commit in which reports were accepted.
+    `after` is called in this thread after each commit in which reports were accepted.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, request: Ask | Answer) -> Future[Issued | Verdict]:
-        """Returns a future of the verdict, done when it is on the disk."""
+        """Returns a future of the decision, which is done when the decision is on disk."""
         future: Future[Issued | Verdict] = Future()
         try:
             self._queue.put_nowait((request, future))
@@ -87,7 +88,7 @@ class Writer:
         try:
             with self._store.writing() as db:
                 verdicts = admit(db, [request for request, _ in work], int(self._clock()))
-        # nobody is told that it was written; who sends it again learns whether it was
+        # no request is acknowledged; a device that sends one again learns whether it was written
         except Exception as error:
             if not self._failing:
                 log.error("the store cannot be written: %s", _line(error))

@@ -1,5 +1,6 @@
-"""Folders with a report: settings read back from one; figures, numbers and a page that opens
-offline put into one.
+"""Reads the settings of a study's folder, and writes its figures, its numbers and its report.
+
+The report is one page that opens offline.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ from pgc.runs.folder import Folder
 from pgc.studies.wording import FORMS
 
 Files = dict[str, bytes]
-"""A figure, by the kind of file."""
+"""The files of one figure, by their type: png, svg."""
 Settings = TypeVar("Settings")
 SHARED = Path(__file__).parent / "templates"
 
 
 def read_settings(path: Path, kind: type[Settings], command: str) -> Settings:
-    """The settings of a folder that a command made."""
+    """Returns the settings of a folder that `command` made."""
     try:
         return kind(**yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError):
         raise PgcError(
-            f"{path} is not a folder that {command} made; name one to --resume"
+            f"{path} is not a folder that {command} made; give --resume one that it made"
         ) from None
 
 
 def saved(figure: Figure, note: str) -> Files:
-    """A figure as PNG and SVG, with what was run written on it."""
+    """Returns a figure as PNG and SVG, with `note` written below it."""
     colour = "#b3261e" if note.startswith("QUICK") else "#777777"
     figure.text(0.995, -0.015, note, ha="right", va="top", fontsize=7.5, color=colour)
     png, small, svg = io.BytesIO(), io.BytesIO(), io.BytesIO()
     figure.savefig(png, format="png", dpi=110, bbox_inches="tight")
     figure.savefig(svg, format="svg", dpi=120, bbox_inches="tight", metadata={"Date": None})
-    image = Image.open(png).convert("RGB").quantize(128)  # a third of the size, to the eye the same
+    image = Image.open(png).convert("RGB").quantize(128)  # a third of the size, and looks the same
     image.save(small, format="PNG", optimize=True)
     return {"png": small.getvalue(), "svg": svg.getvalue()}
 
@@ -53,7 +54,7 @@ def write_report(
     figures: Mapping[str, Files],
     known: Mapping[str, Any],
 ) -> None:
-    """figures/, report.html with the figures in it, and summary.json."""
+    """Writes figures/, report.html with the figures in it, and summary.json."""
     for name, files in figures.items():
         for kind, data in files.items():
             folder.write(f"figures/{name}.{kind}", data)

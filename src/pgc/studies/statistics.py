@@ -1,9 +1,11 @@
-"""Intervals and tests, for first success times that may be infinite. Resampling is seeded: same
-trials, same interval.
+"""Intervals and tests for first success times, which may be infinite.
 
-Cells of one experiment share their seeds: trial i starts from the same θ_0 everywhere and draws the
-same noise words. So counts that are summed over cells are compared trial by trial (`paired`); tests
-of one cell against another that take the two for independent err on the safe side.
+Resampling is seeded, so the same trials give the same interval.
+
+Cells of one experiment share their seeds: trial i starts from the same θ_0 in every cell and draws
+the same random words for its noise. Counts that are summed over cells are therefore compared trial
+by trial (`paired`). Tests of one cell against another treat the two as independent, which errs on
+the safe side.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from pgc.runs import metrics
 RESAMPLES = 4000
 FLIPS = 20_000
 UNDEFINED = 0.05
-"""An interval is undefined where more than this share of its resamples is."""
+"""An interval is undefined if more than this share of its resamples are undefined."""
 Interval = tuple[float, float]
 
 
 def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
-    """Wilson's score interval for a proportion (Wilson 1927)."""
+    """Returns Wilson's score interval for a proportion (Wilson 1927)."""
     z = float(stats.norm.ppf((1 + level) / 2))
     share, weight = successes / trials, z**2 / trials
     middle = (share + weight / 2) / (1 + weight)
@@ -35,8 +37,9 @@ def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
 def fisher(
     successes: int, trials: int, others: int, other_trials: int, alternative: str = "two-sided"
 ) -> float:
-    """Fisher's exact test that two proportions are equal; `greater`: against the first being
-    larger.
+    """Returns the p of Fisher's exact test that two proportions are equal.
+
+    The alternative `greater` is that the first one is larger.
     """
     table = [[successes, trials - successes], [others, other_trials - others]]
     return float(stats.fisher_exact(table, alternative=alternative).pvalue)
@@ -45,7 +48,7 @@ def fisher(
 def bootstrap(
     statistic: Callable[..., np.ndarray], *samples: np.ndarray, level: float = 0.95, seed: int = 0
 ) -> Interval:
-    """Percentile bootstrap interval (Efron 1979).
+    """Returns a percentile bootstrap interval (Efron 1979).
 
     `statistic` works along the last axis of each sample and may give ∞.
     """
@@ -61,8 +64,9 @@ def prediction(
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Where the statistic of `size` new trials would fall: the doubt about our trials and about
-    theirs, both by resampling.
+    """Returns an interval in which the statistic of `size` new trials would fall.
+
+    Resampling accounts for the chance in our trials and for that in the new ones.
     """
     rng = np.random.default_rng(seed)
     drawn = []
@@ -77,8 +81,9 @@ def prediction(
 
 
 def smaller(a: np.ndarray, b: np.ndarray) -> float:
-    """One-sided Mann-Whitney p that values of `a` tend to be smaller than those of `b`; infinite
-    ones tie.
+    """Returns the one-sided Mann-Whitney p for values of `a` being smaller than those of `b`.
+
+    Infinite values are ties.
     """
     both = np.concatenate([a, b])
     ranks = stats.rankdata(both)
@@ -88,8 +93,9 @@ def smaller(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def paired(a: np.ndarray, b: np.ndarray, seed: int = 0) -> float:
-    """One-sided p that `a` is larger than `b` on average, trial by trial: the signs of the
-    differences are flipped at random.
+    """Returns the one-sided p for `a` being larger than `b` on average, compared trial by trial.
+
+    It is a permutation test, in which the signs of the differences are flipped at random.
     """
     differences = np.asarray(a, float) - np.asarray(b, float)
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(FLIPS, len(differences)))
@@ -98,8 +104,9 @@ def paired(a: np.ndarray, b: np.ndarray, seed: int = 0) -> float:
 
 
 def falling(groups: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Kendall's τ of values against the order of their groups, and the one-sided p that
-    they fall.
+    """Returns Kendall's τ of values against the order of their groups, and the p for a fall.
+
+    The p is one-sided: a small one shows that values fall from group to group.
     """
     values = stats.rankdata(np.concatenate(groups))
     order = np.repeat(np.arange(len(groups)), [len(g) for g in groups])
@@ -110,7 +117,7 @@ def falling(groups: Sequence[np.ndarray]) -> tuple[float, float]:
 
 
 def median(fsts: np.ndarray) -> np.ndarray:
-    """`metrics.median` along the last axis."""
+    """Returns `metrics.median` along the last axis."""
     ordered, size = np.sort(fsts, axis=-1), fsts.shape[-1]
     low, high = ordered[..., (size - 1) // 2], ordered[..., size // 2]
     with np.errstate(invalid="ignore"):
@@ -118,18 +125,19 @@ def median(fsts: np.ndarray) -> np.ndarray:
 
 
 def auc(submissions: int) -> Callable[[np.ndarray], np.ndarray]:
-    """`metrics.auc` along the last axis, for N submissions."""
+    """Returns a function that computes `metrics.auc` along the last axis, for N submissions."""
     return lambda fsts: np.mean(areas(fsts, submissions), axis=-1)
 
 
 def areas(fsts: np.ndarray, submissions: int) -> np.ndarray:
-    """What each trial adds to the area under the success curve."""
+    """Returns what each trial adds to the area under the success curve."""
     return np.asarray(np.maximum(submissions + 1 - fsts, 0.0) / submissions)
 
 
 def relative_auc(submissions: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """`metrics.relative_auc` along the last axis; undefined where the run without privacy never
-    succeeds.
+    """Returns a function that computes `metrics.relative_auc` along the last axis.
+
+    Its value is NaN where the run without privacy never succeeds.
     """
     area = auc(submissions)
 
@@ -142,7 +150,7 @@ def relative_auc(submissions: int) -> Callable[[np.ndarray, np.ndarray], np.ndar
 
 
 def successes(fsts: np.ndarray, submissions: int) -> int:
-    """How many trials succeeded by then."""
+    """Returns how many trials succeeded within this number of submissions."""
     return round(float(metrics.success_ratio(fsts, submissions)[0]) * len(fsts))
 
 
@@ -151,7 +159,7 @@ def _resample(rng: np.random.Generator, sample: np.ndarray, size: int) -> np.nda
 
 
 def _quantiles(values: np.ndarray, level: float) -> Interval:
-    """Order statistics, not interpolated: ∞ stays ∞ and nothing is ∞ − ∞."""
+    """Returns an interval of order statistics, which are not interpolated: ∞ − ∞ never occurs."""
     if np.mean(np.isnan(values)) > UNDEFINED:
         return float("nan"), float("nan")
     ordered = np.sort(values[~np.isnan(values)])

@@ -1,4 +1,4 @@
-"""A study: a plan of many cells, run as one sweep, and a folder with a report.
+"""Runs a study: a plan of many cells, which becomes one sweep and a folder with a report.
 
 It can be stopped and resumed.
 """
@@ -31,11 +31,11 @@ def run_study(
     backend: Backend,
     progress: Progress | None,
 ) -> Folder:
-    """Run every cell, or what a checkpoint leaves to do; then `write` the report of the outcomes,
-    and privacy.json.
+    """Runs every cell, writes the report and privacy.json, and returns the folder.
 
-    `settings` is the dataclass that config.yaml holds. Whatever cannot be run is refused before the
-    folder is made.
+    A folder that is not `new` is continued from its checkpoint. `settings` is the dataclass that
+    config.yaml holds; `write` writes the report of the outcomes. What cannot be run is refused
+    before the folder is made.
     """
     for cell in cells:
         _ = (

@@ -8,7 +8,7 @@ from pgc.runs.progress import duration
 
 
 def count(value: float | None) -> str:
-    """A first success time."""
+    """Writes a first success time, or a dash where it is undefined."""
     return (
         "–" if value is None or math.isnan(value) else "∞" if math.isinf(value) else f"{value:,.0f}"
     )
@@ -26,7 +26,7 @@ def share(value: float | None, digits: int = 2) -> str:
 
 
 def p_value(value: float) -> str:
-    """A p, never rounded to zero."""
+    """Writes a p-value, which is never rounded to zero."""
     return "< .001" if value < 0.001 else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
 
 

@@ -26,7 +26,7 @@ class HasBasis(Protocol):
     """A public subspace of θ-space (`deliver/subspace.py`)."""
 
     def basis(self, theta: jax.Array) -> jax.Array:
-        """W (d, k), made from this θ."""
+        """Returns the basis W (d, k) at this θ."""
 
 
 class AggregatorState(NamedTuple):
@@ -36,21 +36,21 @@ class AggregatorState(NamedTuple):
     basis: jax.Array | None  # W (d, k), made from this θ
     version: jax.Array  # how many updates made θ
     received: jax.Array  # n: reports received, stale ones included
-    buffer: jax.Array  # Σ g̃ over B (d,); or, to trim, each g̃ in it (held, d)
-    buffer_count: jax.Array  # |B| so far
+    buffer: jax.Array  # Σ g̃ over the buffer (d,); if it is trimmed, each g̃ (held, d)
+    buffer_count: jax.Array  # how many reports are in the buffer
     optimizer: optax.OptState
     average: jax.Array  # mean of θ over the reports of the averaged part of the run (d,)
-    averaged: jax.Array  # over how many
+    averaged: jax.Array  # over how many reports `average` is taken
     discarded: jax.Array  # reports too stale to use
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregator:
-    """The update rule. Pure: states in, states out; one trial, batched by `vmap`."""
+    """The update rule: pure functions from state to state, for one trial; `vmap` makes it many."""
 
     optimizer: optax.GradientTransformation
-    """Receives the mean of the buffer as the gradient, and is made for a step size of 1; the
-    paper's is plain descent."""
+    """An optax optimiser with a learning rate of 1. It receives the mean of the buffer as the
+    gradient; the paper's is plain gradient descent."""
     learning_rate: float | jax.Array
     """η: θ ← θ − η·mean (eq. update_param)."""
     buffer_size: int | jax.Array
@@ -61,18 +61,18 @@ class Aggregator:
     """A report computed from a θ that is more than this many versions old is dropped. None keeps
     all (the paper)."""
     average_from: int | jax.Array = 0
-    """θ is averaged over the reports after this many; until then the average is θ itself."""
+    """Averaging of θ begins after this many reports; until then the average is θ itself."""
     trim: float = 0.0
-    """Share of the buffer that is left out at each end, coordinate by coordinate, before the mean;
-    0: nothing is (the paper)."""
+    """In each coordinate, this share of the lowest and of the highest values in the buffer is left
+    out of the mean; with 0 nothing is left out (the paper)."""
     held: int = 0
-    """|B| where reports are trimmed, since they must be kept one by one; else 0."""
+    """|B| if the buffer is trimmed, since it must then keep each report; else 0."""
     report_norm: float = math.inf
-    """A report longer than this is shortened to it; inf: none is (the paper)."""
+    """A report with a larger L2 norm is scaled down to this norm; inf for no limit (the paper)."""
     subspace: HasBasis | None = None
-    """Where agents report; None: the whole gradient (the paper)."""
+    """The subspace in which agents report; None for the whole gradient (the paper)."""
     cap: OutputCap | None = None
-    """Keeps the policy from becoming certain; None: nothing does (the paper)."""
+    """The cap that keeps the policy from becoming deterministic; None for no cap (the paper)."""
 
     def start(self, theta: jax.Array) -> AggregatorState:
         """Returns the state of version 0."""
@@ -93,14 +93,14 @@ class Aggregator:
     def accept(
         self, state: AggregatorState, report: jax.Array, version: jax.Array
     ) -> AggregatorState:
-        """Step 4: take one decoded report g̃ that was computed from θ of `version`."""
+        """Returns the state after one decoded report g̃, computed from θ of `version` (step 4)."""
         state = self.take(state, report, version)
         return self.average(jax.lax.cond(self.full(state), self.update, lambda same: same, state))
 
     def take(
         self, state: AggregatorState, report: jax.Array, version: jax.Array
     ) -> AggregatorState:
-        """Put a report into the buffer, or drop it if it is too stale."""
+        """Puts a report into the buffer, or drops it if it is too stale."""
         fresh = (
             jnp.ones((), bool)
             if self.max_staleness is None
@@ -123,11 +123,11 @@ class Aggregator:
         )
 
     def full(self, state: AggregatorState) -> jax.Array:
-        """Whether it is time to update."""
+        """Returns whether the buffer is full, so that θ is to be updated."""
         return state.buffer_count >= self.buffer_size
 
     def update(self, state: AggregatorState) -> AggregatorState:
-        """Move θ by the mean of the buffer, and clear it."""
+        """Moves θ by the mean of the buffer, and empties the buffer."""
         theta, optimizer = state.theta, state.optimizer
         mean = self._mean(state.buffer)
         for _ in range(self.uses_per_report):
@@ -146,19 +146,19 @@ class Aggregator:
 
     @property
     def trims(self) -> bool:
-        """Whether anything is left out of a buffer."""
+        """Whether values are left out of the mean of a buffer."""
         return self.held > 0
 
     def _mean(self, buffer: jax.Array) -> jax.Array:
         if not self.trims:
             return buffer / self.buffer_size
-        out = int(self.trim * self.held)  # at each end
+        out = int(self.trim * self.held)  # reports left out at each end
         return jnp.mean(jnp.sort(buffer, axis=0)[out : self.held - out], axis=0)
 
     def average(self, state: AggregatorState) -> AggregatorState:
-        """Add the θ of now to the average, once for each report."""
+        """Adds the current θ to the average; this is done once for each report."""
         averaged = state.averaged + (state.received > self.average_from)
-        # 1 until averaging starts: a run that stops early has its last θ
+        # 1 until averaging begins, so that a run that stops early has its last θ as the average
         weight = 1.0 / jnp.maximum(averaged, 1)
         return state._replace(
             average=state.average + weight * (state.theta - state.average), averaged=averaged

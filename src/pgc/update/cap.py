@@ -1,5 +1,6 @@
-"""Keep a policy from becoming certain under noise: its outputs at public states are scaled down to
-a largest size.
+"""Keeps a policy from becoming deterministic under noise.
+
+Its outputs at public states are scaled down if they are larger than a limit.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ class Scaled(Protocol):
 
     @property
     def actions(self) -> Actions:
-        """What its outputs mean."""
+        """The distribution over actions that its outputs stand for."""
 
     def unflatten(self, theta: jax.Array) -> Any:
-        """θ (d, *batch) as `apply` wants it."""
+        """Returns θ (d, *batch) in the form that `apply` takes."""
 
     def apply(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Outputs (outputs, *batch) and values (*batch) at observations (features, *batch)."""
+        """Returns outputs (outputs, *batch) and values (*batch), given (features, *batch)."""
 
     def scale_outputs(self, theta: jax.Array, factor: jax.Array) -> jax.Array:
-        """θ (d,) whose outputs are multiplied by a factor."""
+        """Returns a θ (d,) whose policy has its outputs multiplied by a factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputCap:
-    """The root mean square of what matters of the outputs, over public states, is at most `most`.
+    """Limits the root mean square of the contrasts of a policy's outputs, over public states.
 
-    A random walk in θ grows without end, and a policy that is certain explores nothing and has no
-    gradient. Only its head is scaled, so greedy actions do not change. A function of θ and public
-    values: post-processing.
+    Noise makes θ walk at random and grow without end, and a policy that has become deterministic
+    explores nothing and has no gradient. Only the policy's head is scaled, so greedy actions do not
+    change. The cap is a function of θ and public values, hence post-processing, and costs no ε.
     """
 
     policy: Scaled
@@ -45,7 +46,7 @@ class OutputCap:
     most: float
 
     def apply(self, theta: jax.Array) -> jax.Array:
-        """θ (d,), its policy head scaled down if need be."""
+        """Returns θ (d,), with its policy head scaled down if the limit `most` is exceeded."""
         states, contrasts = (
             jnp.asarray(public_states(self.bounds)),
             jnp.asarray(self.policy.actions.contrasts),

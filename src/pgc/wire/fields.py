@@ -1,4 +1,4 @@
-"""Reading fields of fixed size from bytes that nobody has to trust. Little-endian throughout."""
+"""Reads little-endian fields of fixed size from untrusted bytes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from pgc.errors import PgcError
 
 
 class Malformed(PgcError):
-    """Bytes that are no offer, or no report of this offer; the message says why."""
+    """Raised for bytes that are not an offer, or not a report that answers the offer given; the
+    message says why.
+    """
 
 
 class Reader:
-    """Takes fields from the front of some bytes. Allocates nothing that is larger than they are."""
+    """Reads one field after another from some bytes, and allocates nothing larger than they are."""
 
     def __init__(self, data: bytes, what: str) -> None:
         self._data, self._at, self._what = data, 0, what
 
     def take(self, form: str) -> tuple[Any, ...]:
-        """The next fields, in `struct`'s notation."""
+        """Returns the next fields. `form` describes them in the notation of `struct`."""
         form = "<" + form
         return struct.unpack(form, self._next(struct.calcsize(form)))
 
     def floats(self, n: int) -> np.ndarray:
-        """The next n numbers of 32 bits, all finite."""
+        """Returns the next n float32 numbers, or raises `Malformed` if one is not finite."""
         numbers = np.frombuffer(self._next(4 * n), "<f4").astype(np.float32, copy=False)
         if not np.isfinite(numbers).all():
             raise Malformed(f"{self._what}: a number is not finite")
@@ -48,6 +50,6 @@ class Reader:
 
 
 def check(holds: bool, reason: str) -> None:
-    """Refuse with a reason."""
+    """Raises `Malformed` with this reason unless the condition holds."""
     if not holds:
         raise Malformed(reason)

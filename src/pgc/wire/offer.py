@@ -21,33 +21,33 @@ LARGEST_OFFER = 2**26
 
 
 def public_seed(offer_id: int) -> bytes:
-    """The seed of an offer's public randomness: it depends on the offer's number alone."""
+    """Returns the seed of an offer's public randomness, which depends on its number alone."""
     return b"pgc public 1" + offer_id.to_bytes(8, "little")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Offer:
-    """One device, one submission."""
+    """What one device is handed for one submission: θ, the basis, a mechanism and its price."""
 
     offer_id: int
-    """64 bits, never used for another offer. The public randomness is made of it."""
+    """A number of 64 bits that no other offer has. The public randomness is derived from it."""
     policy_version: int
-    """Which θ this is."""
+    """The version of θ."""
     expires_at: int = 0
-    """Seconds since 1970 after which a device refuses; 0: never."""
+    """The time, in seconds since 1970, from which on a device refuses the offer; 0 for never."""
     query: Query
     """The mechanism, with every parameter, and its price."""
     episodes: int = 1
-    """Local episodes that the report is made of."""
+    """How many local episodes the device plays for its report."""
     alpha: float = 0.0
     """α: the probability of a random action."""
     theta: np.ndarray
     """θ (d,), float32."""
     basis: np.ndarray | None = None
-    """W (d, k), float32, of the subspace to report in; None: the whole gradient."""
+    """The basis W (d, k), float32, of the subspace to report in; None for the whole gradient."""
 
     def __post_init__(self) -> None:
-        """The parts fit each other."""
+        """Refuses values that are out of range or do not fit each other."""
         check(
             0 <= self.offer_id < 2**64 and 0 <= self.policy_version < 2**32,
             "offer: a number is out of range",
@@ -56,14 +56,14 @@ class Offer:
         check(1 <= self.episodes < 2**16, "offer: between 1 and 65535 local episodes are possible")
         check(
             0 <= self.alpha <= 1 and math.copysign(1, self.alpha) > 0,
-            "offer: alpha is a probability",
+            "offer: alpha must be a probability",
         )
         check(
             self.theta.ndim == 1 and self.theta.dtype == np.float32,
-            "offer: θ is a vector of float32",
+            "offer: θ must be a vector of float32",
         )
         check(
-            self.basis is None or self.basis.dtype == np.float32, "offer: the basis is of float32"
+            self.basis is None or self.basis.dtype == np.float32, "offer: the basis must be float32"
         )
         asked = (len(self.theta), self.query.dim)
         shape = (asked[0], asked[0]) if self.basis is None else self.basis.shape
@@ -74,12 +74,12 @@ class Offer:
 
     @property
     def public_seed(self) -> bytes:
-        """Of which M, a code or a hyperplane is made."""
+        """The seed from which a matrix, a code or a hyperplane is made for this offer."""
         return public_seed(self.offer_id)
 
     @property
     def digest(self) -> bytes:
-        """By which a device tells whether it is asked the same again."""
+        """A hash of the offer, by which a device recognises it when it is asked again."""
         return hashlib.sha256(self.encode()).digest()
 
     def encode(self) -> bytes:
@@ -95,14 +95,14 @@ class Offer:
         return self.encode()[HEAD_SIZE:]
 
     def renumbered(self, offer_id: int, expires_at: int) -> bytes:
-        """The same to another device, as bytes: only the number and the time differ."""
+        """Returns the same offer for another device, as bytes; only number and expiry differ."""
         return struct.pack(HEAD, OFFER_V1, offer_id, self.policy_version, expires_at) + self._tail
 
     @classmethod
     def decode(cls, data: bytes) -> Offer:
-        """An offer, or `Malformed`.
+        """Returns the offer that the bytes encode, or raises `Malformed`.
 
-        Whatever the bytes are, nothing beyond a few times their size is allocated.
+        Whatever the bytes are, it allocates no more than a few times their size.
         """
         check(
             len(data) <= LARGEST_OFFER,
@@ -117,7 +117,7 @@ class Offer:
         episodes, alpha, dim, columns = reader.take("HdII")
         check(
             1 <= dim <= MOST_NUMBERS and columns <= dim,
-            f"offer: θ of {dim} numbers and a basis of {columns}",
+            f"offer: θ of {dim} numbers with a basis of {columns} columns is not possible",
         )
         query = Query.read(reader, columns or dim)
         theta = reader.floats(dim)

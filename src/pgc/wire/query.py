@@ -21,9 +21,9 @@ from pgc.randomise.mechanisms.registry import ON_THE_WIRE, mechanism_for, on_the
 from pgc.wire.fields import Malformed, Reader, check
 
 MOST_NUMBERS = 2**20
-"""In a gradient, and so in θ."""
+"""The most numbers in a gradient, and hence in θ."""
 MOST_PUBLIC_WORDS = 2**22
-"""That a device makes from a seed, whoever asks: 16 MiB."""
+"""The most public words that a device makes from a seed, whatever an offer asks for: 16 MiB."""
 FORM = "BBQQdII"
 
 
@@ -34,24 +34,24 @@ class Query:
     kind: int
     """Which mechanism: its `wire_number`."""
     nano_epsilon: int
-    """Of the gradient's code, in nano-ε."""
+    """ε of the gradient's code, in nano-ε."""
     score_nano_epsilon: int = 0
-    """Of the noisy boolean "score ≥ Θ"; 0: none is asked for."""
+    """ε of the noisy boolean "score ≥ Θ", in nano-ε; 0 if none is asked for."""
     dim: int
     """How many numbers are randomised: those of the gradient, or of its coordinates in the offer's
     basis."""
     clip: float = 1.0
-    """C; 1 for directions that are not lifted."""
+    """C, the clipping size; 1 for a mechanism that reports a direction and is not lifted."""
     size: int = 0
     """d̂ of `prs` and `prs-sign`, M of `index`, else 0 (`forms.WireForm`)."""
     nearest: int = 0
-    """k of `index`, else 0."""
+    """k of `index`, the number of vectors that count as near; else 0."""
     flags: int = 0
     """1: lifted, the norm up to C is reported as well; 2: `prs` is decoded to be unbiased."""
 
     @classmethod
     def of(cls, mechanism: Mechanism, score_epsilon: float = 0.0) -> Query:
-        """That asks for this mechanism, its ε rounded down to whole nano-ε."""
+        """Returns the query for this mechanism, with its ε rounded down to whole nano-ε."""
         if not on_the_wire(mechanism):
             known = ", ".join(kind.name for kind in ON_THE_WIRE.values())
             raise PgcError(
@@ -74,7 +74,7 @@ class Query:
         return query
 
     def __post_init__(self) -> None:
-        """Refuse what has no mechanism, or what a report could not carry."""
+        """Refuses numbers that describe no mechanism, or one whose code no report could carry."""
         check(self.kind in ON_THE_WIRE, f"offer: mechanism {self.kind} is unknown")
         check(0 < self.nano_epsilon <= LARGEST_NANO, "offer: an epsilon is out of range")
         check(0 <= self.score_nano_epsilon <= LARGEST_NANO, "offer: an epsilon is out of range")
@@ -88,7 +88,7 @@ class Query:
             bits, promised = mechanism.code_bits, mechanism.guarantee.epsilon
         except PgcError as error:
             raise Malformed(f"offer: {error}") from None
-        except Exception as error:  # whatever a mechanism from outside makes of an offer's numbers
+        except Exception as error:  # a mechanism from outside may fail in any way
             raise Malformed(f"offer: {self.name} raised {in_one_line(error)}") from None
         epsilon, kind = epsilon_of(self.nano_epsilon), ON_THE_WIRE[self.kind]
         check(
@@ -117,12 +117,12 @@ class Query:
 
     @cached_property
     def mechanism(self) -> Mechanism:
-        """Q, with the largest ε that is no more than what is charged."""
+        """The mechanism Q. Its ε is the largest float that is not above what is charged."""
         form = WireForm(self.kind, self.clip, self.size, self.nearest, self.flags)
         return mechanism_for(form, dim=self.dim, epsilon=epsilon_of(self.nano_epsilon))
 
     def encode(self) -> bytes:
-        """As bytes; `dim` is written elsewhere in the offer."""
+        """Returns the query as bytes, without `dim`, which is written elsewhere in the offer."""
         return struct.pack(
             "<" + FORM,
             self.kind,
@@ -136,7 +136,7 @@ class Query:
 
     @classmethod
     def read(cls, reader: Reader, dim: int) -> Query:
-        """The inverse of `encode`."""
+        """Reads a query that `encode` wrote, for reports of `dim` numbers."""
         kind, flags, nano, score_nano, clip, size, nearest = reader.take(FORM)
         return cls(
             kind=kind,
@@ -153,11 +153,11 @@ class Query:
 
     @property
     def payload_size(self) -> int:
-        """Bytes of a payload: a function of the offer alone."""
+        """The size of a payload in bytes, which depends on the offer alone."""
         return -(-(self.mechanism.code_bits + (self.score_nano_epsilon > 0)) // 8)
 
     def encode_code(self, code: Any, score_bit: bool | None) -> bytes:
-        """The payload: the mechanism's code as one integer, and above it the noisy boolean."""
+        """Returns the payload: the code as one integer, with the noisy boolean in the bit above."""
         assert (score_bit is not None) == (self.score_nano_epsilon > 0)
         number, bits = self.mechanism.pack(code), self.mechanism.code_bits
         if not 0 <= number < 1 << bits:
@@ -166,7 +166,10 @@ class Query:
         return number.to_bytes(self.payload_size, "little")
 
     def decode_code(self, payload: bytes) -> tuple[Any, bool | None]:
-        """The inverse: a code that the mechanism can make, and the noisy boolean; or a refusal."""
+        """Returns the code and the noisy boolean (or None) of a payload, or raises `Malformed`.
+
+        The code is one that the mechanism can make.
+        """
         check(
             len(payload) == self.payload_size,
             f"report: {len(payload)} bytes of payload in place of {self.payload_size}",
@@ -183,7 +186,9 @@ class Query:
 
 
 def _alike(one: Mechanism, other: Mechanism) -> bool:
-    """Whether two mechanisms are the same, but for the rounding of ε and what one leaves open."""
+    """Returns whether two mechanisms are the same, apart from ε, an unused clip, and fields that
+    are None in the first.
+    """
     if type(one) is not type(other):
         return False
     unused = {"epsilon"} if one.clips else {"epsilon", "clip"}

@@ -1,6 +1,6 @@
-"""Step 3 as bytes: all that ever leaves a device.
+"""Step 3 as bytes: a report is all that ever leaves a device.
 
-Its size is a function of the offer, and not of anything private.
+The size of a report depends on its offer, and on nothing private.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Report:
     offer_id: int
     policy_version: int
     code: Any
-    """What the mechanism drew: `laplace`, a list of integers; `index`, a number; the others, an
-    array of bits."""
+    """What the mechanism drew: a list of integers for `laplace`, a number for `index`, an array of
+    bits for the others."""
     score_bit: bool | None = None
-    """The noisy boolean; None: none was asked for."""
+    """The noisy boolean, or None if it was not asked for."""
 
     def encode(self, offer: Offer) -> bytes:
         """Returns the report as bytes (docs/wire.md)."""
@@ -40,7 +40,10 @@ class Report:
 
     @classmethod
     def decode(cls, data: bytes, offer: Offer) -> Report:
-        """A report that this offer's mechanism can make, or `Malformed`."""
+        """Returns the report that the bytes encode, or raises `Malformed`.
+
+        It is a report that this offer's mechanism can make.
+        """
         offer_id, policy_version, payload = split(data)
         check(
             offer_id == offer.offer_id,
@@ -54,20 +57,21 @@ class Report:
         return cls(offer_id=offer_id, policy_version=policy_version, code=code, score_bit=score_bit)
 
     def vector(self, offer: Offer) -> np.ndarray:
-        """g̃ ∈ R^d: the aggregator's estimate of the gradient, with the basis of the report's own
-        offer.
+        """Returns g̃ ∈ R^d, the aggregator's estimate of the gradient.
+
+        `offer` is the one that the report answers; its basis is used.
         """
         return self.decoded(offer.query, self.code, offer.public_seed, offer.basis)
 
     @staticmethod
     def decoded(query: Query, code: Any, seed: bytes, basis: np.ndarray | None) -> np.ndarray:
-        """g̃ of a code: what an offer with this public seed and basis makes of it."""
+        """Returns g̃ for a code that answers an offer with this query, public seed and basis."""
         made = decode_vector(query.mechanism, code, seed)
         return made if basis is None else basis @ made
 
 
 def split(data: bytes) -> tuple[int, int, bytes]:
-    """Offer number, policy version and payload of anything that begins like a report."""
+    """Returns offer number, policy version and payload of bytes that begin like a report."""
     reader = Reader(data[:HEAD_SIZE], "report")
     first, offer_id, policy_version = reader.take(HEAD)
     check(
@@ -78,5 +82,5 @@ def split(data: bytes) -> tuple[int, int, bytes]:
 
 
 def size_of(offer: Offer) -> int:
-    """Bytes of every report that answers this offer."""
+    """Returns the size in bytes of every report that answers this offer."""
     return HEAD_SIZE + offer.query.payload_size

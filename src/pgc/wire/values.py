@@ -25,7 +25,7 @@ class Played(NamedTuple):
 
 class Submission(NamedTuple):
     """Step 3: what reaches the aggregator (`report`, `bit`), and what only a simulation's metrics
-    may read.
+    may read (`score`, `ticks`).
     """
 
     report: Array  # g̃ (d,), decoded with the basis of its own delivery

@@ -1,4 +1,4 @@
-"""`pgc frontier`: run mechanisms × ε with controls, leave a folder with a report."""
+"""`pgc frontier`: runs every mechanism at every ε, with controls, and leaves a report."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _write(folder: Folder, size: Size, rows: list[dict[str, Any]]) -> None:
 
 
 def _meaning(size: Size, rows: list[dict[str, Any]]) -> str:
-    """In a sentence for each ε, what to choose and what it costs."""
+    """Says, in a line for each ε, which way to report to choose and what it costs."""
     lines = []
     for epsilon in size.epsilons:
         row = table.best(rows, epsilon)

@@ -20,8 +20,10 @@ def by_epsilon(
     *,
     top: float | None = None,
 ) -> Files:
-    """One quantity over ε: each way as a line, dashed if the whole gradient is reported; its
-    control faint, below it.
+    """Plots one quantity over ε: a line for each way to report, and a faint one for its control.
+
+    Lines are dashed where the whole gradient is reported. With `top`, the quantity is on a
+    logarithmic scale, and ∞ is drawn above `top`.
     """
     figure, axes = new_figure(figsize=(9, 5), layout="constrained")
     places = {epsilon: i for i, epsilon in enumerate(sorted({row["epsilon"] for row in table}))}

@@ -14,7 +14,7 @@ EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, math.inf)
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """One way to report: a mechanism, and where."""
+    """One way to report: a mechanism, for the whole gradient or in a public subspace."""
 
     key: str
     title: str
@@ -30,7 +30,7 @@ MECHANISMS = {
     "index": "index", "privunit": "PrivUnit2", "privunitg": "PrivUnitG", "duchi": "Duchi",
     "prs-sign": "PRS, sign limit", "piecewise": "piecewise", "laplace": "Laplace",
 }  # fmt: skip
-"""The first is the default."""
+"""The mechanisms and their titles; the first is the default of `pgc train`."""
 WAYS = tuple(
     Way(key=name, title=title, settings={"mechanism": name}) for name, title in MECHANISMS.items()
 ) + tuple(
@@ -47,7 +47,7 @@ QUICK_EPSILONS = (0.25, 1.0, 5.0, math.inf)
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How much is run."""
+    """What is run: how much, with which seed, and in which world."""
 
     trials: int
     submissions: int
@@ -62,12 +62,16 @@ class Size:
 
     @property
     def epsilons(self) -> tuple[float, ...]:
-        """The budgets at which they are compared."""
+        """The values of ε at which ways to report are compared."""
         return QUICK_EPSILONS if self.quick else EPSILONS
 
 
 def cell_name(way: Way, epsilon: float, control: bool) -> str:
-    """Without privacy, mechanisms that report in the same place are one."""
+    """Returns the name of a cell.
+
+    Without privacy all mechanisms are the same, so they share a cell: one for those that report the
+    whole gradient, and one for those that report in a subspace.
+    """
     key = ("none-whole" if way.whole else "none") if epsilon == math.inf else way.key
     return f"{key}/{epsilon:g}" + ("-control" if control else "")
 

@@ -1,4 +1,4 @@
-"""What became of each cell, beside its control."""
+"""The table of a frontier: the results of each cell, beside those of its control."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from pgc.studies import statistics
 from pgc.studies.frontier.plan import Size, Way, cell_name
 
 LOWER = 0.05
-"""One-sided p, over the number of comparisons, below which a way is called worse than the best."""
+"""A way is called worse than the best if the one-sided p is below this number, divided by the
+number of comparisons."""
 
 
 def rows(
     size: Size, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]
 ) -> list[dict[str, Any]]:
-    """One for each way and ε."""
+    """Returns a row for each way to report and each ε."""
     return [_row(way, epsilon, cells, outcomes) for way in size.ways for epsilon in size.epsilons]
 
 
@@ -74,8 +75,10 @@ def _seen(outcome: Outcome, threshold: float) -> dict[str, Any]:
 
 
 def best(table: list[dict[str, Any]], epsilon: float) -> dict[str, Any]:
-    """The row to choose at this ε: the most good averaged policies, then the highest mean score,
-    then the earliest success.
+    """Returns the row to choose at this ε.
+
+    It has the most good averaged policies; of equals, the highest mean score, then the earliest
+    first success, then the fewest bytes a report.
     """
     return max(
         (row for row in table if row["epsilon"] == epsilon),
@@ -89,8 +92,9 @@ def best(table: list[dict[str, Any]], epsilon: float) -> dict[str, Any]:
 
 
 def as_good(table: list[dict[str, Any]], epsilon: float) -> list[dict[str, Any]]:
-    """The other rows of this ε whose averaged scores these trials do not show to be lower than
-    those of the best one.
+    """Returns the other rows of this ε whose averaged scores are not shown to be worse.
+
+    They are compared with those of the best row.
     """
     mannwhitneyu = require("scipy.stats", "train").mannwhitneyu
     first = best(table, epsilon)

@@ -1,6 +1,4 @@
-"""The paper's task at the paper's ε with what `pgc train` does by default: a column beside the
-readings of the paper.
-"""
+"""The default of `pgc train` on the paper's task: a column beside the readings of the paper."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ from pgc.studies.reproduction.tables import score
 
 EPSILONS = (*paper.EPSILONS, paper.INFINITY)
 MOST_REPORTS = 4000
-"""It needs no more: an agent plays ten episodes for a report, and a report is worth
-that much more."""
+"""The default needs no more reports: an agent plays ten episodes for each of them, so that each is
+worth more."""
 
 
 def cells(size: Size) -> list[Cell]:
-    """Each ε, and its control."""
+    """Returns a cell for each ε, and one for its control."""
     reports = min(MOST_REPORTS, max(100, size.submissions // 20))
     run = {"trials": size.trials, "submissions": reports, "seed": size.seed}
     return [
@@ -36,9 +34,10 @@ def cells(size: Size) -> list[Cell]:
 
 
 def rows(outcomes: Mapping[str, Outcome], submissions: int) -> list[dict[str, Any]]:
-    """One for each ε.
+    """Returns a row for each ε.
 
-    A trial without success by its last report counts as without success by the paper's.
+    A trial that has not succeeded by its last report counts as one that does not succeed within the
+    paper's number of submissions.
     """
     return [
         _row(epsilon, outcomes[_name(epsilon, False)], outcomes[_name(epsilon, True)], submissions)

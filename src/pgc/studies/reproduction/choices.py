@@ -1,8 +1,8 @@
 """`pgc reproduce --readings`: which of the open choices decide the result.
 
-Each variation makes one choice of the closest reading otherwise. Its distance from the paper is the
-mean, over the nine cells of Table 2, of the difference between success ratios. The ranking is made
-on the choosing trials; what is reported comes from others.
+Each variation changes one choice of the closest reading. Its distance from the paper is the mean,
+over the nine cells of Table 2, of the difference between success ratios. Readings are ranked on the
+choosing trials; the results that are reported come from other trials.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pgc.studies.reproduction.readings import CLOSEST, OTHERS, VARIATIONS, Varia
 from pgc.studies.reproduction.tables import CONSISTENT, comparable
 
 DECIDES = 0.01
-"""Two-sided p, over all cells of a mechanism together, below which a choice is said to change its
-success."""
+"""A choice is said to change how often a mechanism succeeds if the two-sided p, over all its cells
+together, is below this."""
 SETS = ("choose", "report")
 
 
 def rows(outcomes: Mapping[str, Outcome], submissions: int) -> list[dict[str, Any]]:
-    """The closest reading first, then each variation of it, then the other readings."""
+    """Returns a row for the closest reading, then for its variations and the other readings."""
     base = Variation(choice="closest reading", taken="", instead="", reading=CLOSEST)
     return [_row(variation, outcomes, submissions) for variation in (base, *VARIATIONS, *OTHERS)]
 
 
 def nearest(table: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The reading that the choosing trials find closest to the paper."""
+    """Returns the row of the reading that is closest to the paper on the choosing trials."""
     return min(table, key=lambda row: float(row["distance"]["choose"]))
 
 
@@ -85,7 +85,10 @@ def _row(variation: Variation, outcomes: Mapping[str, Outcome], submissions: int
 def _fsts(
     variation: Variation, outcomes: Mapping[str, Outcome], submissions: int, which: str
 ) -> dict[tuple[str, float], np.ndarray]:
-    """Of all nine cells: those that the choice does not touch are the closest reading's."""
+    """Returns the first success times of all nine cells.
+
+    Cells that the choice cannot change are those of the closest reading.
+    """
     mine = Column(variation.reading, outcomes, submissions, f"{which}/")
     base = Column(CLOSEST, outcomes, submissions, f"{which}/")
     return {(m, e): (mine if m in variation.touches else base).fst(m, e) for m, e in paper.CELLS}
@@ -105,8 +108,9 @@ def _change(
     mechanism: str,
     submissions: int,
 ) -> float:
-    """Two-sided p that a mechanism succeeds as often, over all ε, as in the closest reading:
-    compared trial by trial.
+    """Returns the two-sided p for a mechanism succeeding as often as in the closest reading.
+
+    Successes over all ε are compared trial by trial.
     """
     ours, theirs = (
         np.sum([fst <= submissions for cell, fst in table.items() if cell[0] == mechanism], axis=0)

@@ -1,8 +1,9 @@
-"""The paper's claims in words, each put to our trials and to the paper's own tables.
+"""The claims that the paper makes in words, each tested on our trials and on the paper's tables.
 
 A claim may have several parts. It is *supported* when every part is seen with one-sided p < .05,
-*contradicted* when the opposite of some part is (p < .05 over the number of parts), and *undecided*
-otherwise. The paper gives no trials, only tables: of it we say whether the claim holds in them.
+*contradicted* when the opposite of some part is seen (with p < .05 divided by the number of parts),
+and *undecided* otherwise. The paper gives no single trials, so for the paper we say only whether
+the claim holds in its tables.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ class Part:
 
     seen: str
     p: float | None
-    """None where the part denies something: then it is seen unless its opposite is."""
+    """None if the part denies something; it then counts as seen unless its opposite is seen."""
     opposite: float
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper."""
+    """A claim of the paper, and how to test it."""
 
     words: str
     where: str
     in_tables: bool | None
     """Whether the paper's own tables say so; None where it shows no numbers."""
     remark: str
-    """What to know about that."""
+    """What the paper's tables say about the claim."""
     look: Callable[[Column], Sequence[Part]]
 
 
 def judge(parts: Sequence[Part]) -> str:
-    """The verdict on a claim."""
+    """Returns the verdict on a claim: supported, contradicted or undecided."""
     if any(part.opposite < LEVEL / len(parts) for part in parts):
         return "contradicted"
     seen = all(part.opposite >= LEVEL if part.p is None else part.p < LEVEL for part in parts)
@@ -56,7 +57,7 @@ def judge(parts: Sequence[Part]) -> str:
 
 
 def verdicts(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Every claim, judged by each reading."""
+    """Returns every claim, with a verdict for each reading."""
     rows = []
     for claim in CLAIMS:
         judged = {}
@@ -76,7 +77,7 @@ def verdicts(columns: Sequence[Column]) -> list[dict[str, Any]]:
 
 
 def _faster(column: Column, a: tuple[str, float], b: tuple[str, float]) -> Part:
-    """`a` succeeds earlier than `b`, trials that never succeed last (Mann-Whitney)."""
+    """Tests whether `a` succeeds earlier than `b` (Mann-Whitney); no success counts as latest."""
     first, second = column.fst(*a), column.fst(*b)
     medians = [count(float(statistics.median(fst))) for fst in (first, second)]
     seen = f"{_name(*a)} against {_name(*b)}: median FST {medians[0]} and {medians[1]}"
@@ -90,7 +91,7 @@ def _not_faster(column: Column, a: tuple[str, float], b: tuple[str, float]) -> P
 
 
 def _larger_area(column: Column, a: tuple[str, float], b: tuple[str, float]) -> Part:
-    """`a` has the larger AUC, compared trial by trial."""
+    """Tests whether `a` has a larger AUC than `b`, compared trial by trial."""
     first, second = (statistics.areas(column.fst(*cell), column.submissions) for cell in (a, b))
     seen = f"{_name(*a)} against {_name(*b)}: AUC {first.mean():.3f} and {second.mean():.3f}"
     return Part(seen, statistics.paired(first, second), statistics.paired(second, first))
@@ -112,8 +113,9 @@ def _more_often(column: Column, a: tuple[str, float], b: tuple[str, float]) -> P
 
 
 def _more_over_all(column: Column, share: float, first: str, other: str) -> Part:
-    """By that share of the submissions, `first` has more successes than `other` over all ε,
-    compared trial by trial.
+    """Tests whether `first` has more successes than `other` over all ε, compared trial by trial.
+
+    Only successes within this share of the submissions count.
     """
     by = int(share * column.submissions)
     mine, theirs = (
@@ -149,8 +151,9 @@ def _succeeds_more(column: Column, mechanism: str) -> Part:
 
 
 def buffering(column: Column, mechanism: str, *, helps: bool) -> Part:
-    """Whether |B| = 100 has the higher mean score over the run than |B| = 1 at ε = 1 (or, not
-    `helps`, the lower).
+    """Tests whether |B| = 100 gives a higher mean score over the run than |B| = 1, at ε = 1.
+
+    Without `helps` it tests whether the score is lower.
     """
     with_it, without = (
         np.nanmean(column(mechanism, 1.0, buffer_size=size).curve, axis=1) for size in (100, 1)

@@ -13,7 +13,7 @@ from pgc.studies.reproduction.plan import TITLES, Column
 from pgc.studies.wording import count, p_value
 
 FEW = 3
-"""Cells that do not agree are named if there are no more than these."""
+"""Cells that do not agree are named if there are at most this many."""
 OFTEN = 0.1
 """A control that succeeds in at least this share of trials is worth a warning."""
 WIDE = 2.0
@@ -21,9 +21,7 @@ WIDE = 2.0
 
 
 def verdict(cells: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
-    """How one reading fares against the paper's eight private success ratios, and against its
-    controls.
-    """
+    """Compares one reading with the paper's eight private success ratios and with its controls."""
     mine = [c for c in cells if c["reading"] == key]
     private = [c for c in mine if c["mechanism"] != "none"]
     away = [c for c in private if c["success_ratio"]["consistent"] is False]
@@ -112,7 +110,7 @@ def first_success(cells: Sequence[dict[str, Any]]) -> str:
 
 
 def default(rows: Sequence[dict[str, Any]]) -> str:
-    """What can be had on the paper's task."""
+    """Says in words what pgc's default achieves on the paper's task."""
     one, without, theirs = rows[0], rows[-1], paper.FST_MEDIAN
     return (
         f"At ε = {one['epsilon']:g} pgc's default first succeeds after "

@@ -33,5 +33,5 @@ CELLS = tuple((mechanism, epsilon) for mechanism, row in SUCCESS_RATIO.items() f
 
 
 def successes(mechanism: str, epsilon: float) -> int:
-    """Of the paper's 20 trials."""
+    """Returns how many of the paper's 20 trials succeeded."""
     return round(SUCCESS_RATIO[mechanism][epsilon] * TRIALS)

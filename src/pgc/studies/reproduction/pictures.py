@@ -31,7 +31,7 @@ RAMP = {1.0: "#b7d3ea", 2.0: "#6fa9d6", 5.0: "#2f74b5", 10.0: "#123f75", paper.I
 PANELS = {"laplace": "Laplace, |B| = 1", "prs": "PRS, |B| = 100"}
 THRESHOLD, BEST = 195.0, 200.0
 SINGLE_TRIALS = 10
-"""Of these a learning curve shows each on its own."""
+"""Trials of which a learning curve shows each one as a thin line."""
 
 
 def by_epsilon(
@@ -44,8 +44,10 @@ def by_epsilon(
     log: bool = False,
     ahead: Sequence[dict[str, Any]] = (),
 ) -> Files:
-    """One quantity over ε: the paper's number, each reading with its interval, each reading's
-    control; and pgc's default.
+    """Plots one quantity over ε: the paper's number, and each reading's with its interval.
+
+    Each reading's control is shown as well, and so is pgc's default, if its rows are given as
+    `ahead`.
     """
     figure, panels = new_figure(1, 2, figsize=(10, 4.3), layout="constrained", share_y=True)
     for axes, mechanism in zip(panels, ("laplace", "prs"), strict=True):
@@ -147,7 +149,7 @@ def by_epsilon(
 
 
 def success_curves(column: Column, note: str) -> Files:
-    """Figure 3: success_ratio(n) for each ε, and the controls."""
+    """Plots Figure 3: success_ratio(n) for each ε, and the controls."""
     figure, panels = new_figure(1, 2, figsize=(10, 4.0), layout="constrained", share_y=True)
     n = np.unique(np.linspace(1, column.submissions, 1500).astype(int))
     for axes, mechanism in zip(panels, ("laplace", "prs"), strict=True):
@@ -178,8 +180,9 @@ def success_curves(column: Column, note: str) -> Files:
 
 
 def learning_curves(column: Column, note: str) -> Files:
-    """Figure 2: μ_n at ε = 1 with and without buffering; median and quartiles over trials, single
-    trials thin.
+    """Plots Figure 2: μ_n at ε = 1, with and without buffering.
+
+    It shows the median and quartiles over trials, and single trials as thin lines.
     """
     figure, panels = new_figure(
         2, 2, figsize=(10, 6.2), layout="constrained", share_x=True, share_y=True
@@ -221,8 +224,9 @@ def learning_curves(column: Column, note: str) -> Files:
 
 
 def choices(rows: Sequence[dict[str, Any]], note: str) -> Files:
-    """How far each reading is from the paper's success ratios, choosing and reporting
-    trials apart.
+    """Plots how far each reading is from the paper's success ratios.
+
+    Choosing and reporting trials are shown separately.
     """
     figure, (left, right) = new_figure(
         1, 2, figsize=(11, 0.42 * len(rows) + 1.6), layout="constrained", share_y=True
@@ -272,7 +276,10 @@ def _epsilon(column: Column, mechanism: str, epsilon: float) -> str:
 
 
 def _defined(quantity: dict[str, Any]) -> bool:
-    """A relative AUC is not, where the run without privacy fails."""
+    """Returns whether a quantity is defined.
+
+    A relative AUC is undefined where the run without privacy fails.
+    """
     return not np.isnan(quantity.get("prediction", (0.0,))[0])
 
 

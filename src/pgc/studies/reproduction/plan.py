@@ -23,18 +23,18 @@ from pgc.studies.reproduction.readings import (
 )
 
 COLUMNS = (AS_PRINTED, END_REWARD, CLOSEST)
-"""The readings that stand beside the paper."""
+"""The readings that are shown beside the paper, one in each column."""
 TITLES = {reading.key: reading.title for reading in COLUMNS}
 FIGURE_2 = (("laplace", 1), ("laplace", 100), ("prs", 1), ("prs", 100))
-"""(mechanism, |B|) of the panels, at ε = 1."""
+"""(mechanism, |B|) of each panel of Figure 2, at ε = 1."""
 CHOOSING = 1000
-"""Readings are compared on two sets of trials: those of seed + this one choose, those of the seed
-itself are reported."""
+"""Readings are compared on two sets of trials. Those of seed + CHOOSING choose the closest reading;
+those of the seed itself are reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How much is run."""
+    """How much is run of each cell, and with which seed."""
 
     trials: int
     submissions: int
@@ -51,7 +51,9 @@ def cell_name(
     control: bool = False,
     buffer_size: int | None = None,
 ) -> str:
-    """PRS without a gradient sends fair coins whatever ε is, so its controls depend on d̂ alone and
+    """Returns the name of a cell.
+
+    Without a gradient, PRS sends fair coins whatever ε is, so its controls depend on d̂ alone and
     are shared.
     """
     reading = control_of(reading) if control else reading
@@ -67,7 +69,7 @@ def cell_name(
 
 
 def main_cells(size: Size) -> list[Cell]:
-    """Tables 1 to 3 and Figures 2 and 3, for every column, each with its zero-gradient control."""
+    """Returns the cells of Tables 1 to 3 (with controls) and Figures 2 and 3, for every column."""
     cells: dict[str, Cell] = {}
     for reading in COLUMNS:
         wanted: list[dict[str, Any]] = [
@@ -84,8 +86,9 @@ def main_cells(size: Size) -> list[Cell]:
 
 
 def reading_cells(size: Size) -> list[Cell]:
-    """The closest reading, its variations in one choice, and the other readings, on the choosing
-    and on the reporting trials.
+    """Returns the cells that compare the closest reading with its variations and other readings.
+
+    Each cell is there twice: on the choosing and on the reporting trials.
     """
     cells = []
     for seed, which in ((size.seed + CHOOSING, "choose"), (size.seed, "report")):
@@ -120,7 +123,7 @@ class Column:
     outcomes: Mapping[str, Outcome]
     submissions: int
     set: str = ""
-    """Which set of trials, where there are several."""
+    """Prefix of the cells' names that selects a set of trials, where there are several."""
 
     def __call__(
         self,
@@ -130,10 +133,10 @@ class Column:
         control: bool = False,
         buffer_size: int | None = None,
     ) -> Outcome:
-        """One cell."""
+        """Returns the outcome of one cell."""
         name = cell_name(self.reading, mechanism, epsilon, control=control, buffer_size=buffer_size)
         return self.outcomes[self.set + name]
 
     def fst(self, mechanism: str, epsilon: float, *, control: bool = False) -> np.ndarray:
-        """First success times of a cell of the tables."""
+        """Returns the first success times of a cell of the tables."""
         return self(mechanism, epsilon, control=control).fst

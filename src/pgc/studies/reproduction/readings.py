@@ -1,4 +1,4 @@
-"""What the paper's text may mean: a reading settles every choice that it leaves open."""
+"""Readings of the paper: each settles every choice that the paper's text leaves open."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Reading:
     key: str
     title: str
     laplace: str = "laplace"
-    """The mechanism that its "Laplace" is taken to be."""
+    """The mechanism that the paper's "Laplace" is taken to be."""
     nonprivate_clip: float = 0.01
     """C at ε = ∞."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of `pgc train --preset paper`."""
+    """Settings of `pgc train` that replace those of `--preset paper`."""
 
     def config(
         self, mechanism: str, epsilon: float, *, buffer_size: int | None = None, **run: Any
     ) -> TrainConfig:
-        """The run of one cell; `mechanism` is the paper's word for it."""
+        """Returns the config of one cell; `mechanism` is the paper's name for it."""
         settings: dict[str, Any] = {**self.settings, **run, "epsilon": epsilon}
         settings["mechanism"] = self.laplace if mechanism == "laplace" else mechanism
         settings["buffer_size"] = SIZES[mechanism] if buffer_size is None else buffer_size
@@ -55,11 +55,12 @@ CLOSEST = Reading(
 
 
 def control_of(reading: Reading) -> Reading:
-    """Whose controls serve a reading: without a gradient nothing is left of it but the noise and
-    the way to act.
+    """Returns the reading whose controls are also those of `reading`.
+
+    Without a gradient, readings differ only in their noise and in how actions are chosen.
     """
     if set(reading.settings) - {"action", "reward", "bootstrap", "reduction"}:
-        raise ValueError(f"the controls of {reading.key} would have to be its own")
+        raise ValueError(f"the reading {reading.key} needs controls of its own")
     return CLOSEST if reading.settings.get("action") == CLOSEST.settings["action"] else AS_PRINTED
 
 
@@ -87,7 +88,7 @@ CHOICES = {"reward": "reward", "action": "action", "bootstrap": "V(s_T)",
 
 
 def describe(reading: Reading) -> dict[str, str]:
-    """What a reading takes for each choice, in words."""
+    """Returns what a reading decides for each choice, in words."""
     config = reading.config("laplace", 1.0)
     words = {
         name: IN_WORDS[name][getattr(config, name)]
@@ -104,15 +105,15 @@ def describe(reading: Reading) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Variation:
-    """The closest reading with one choice made otherwise."""
+    """The closest reading with one choice changed."""
 
     choice: str
     taken: str
-    """What the closest reading takes."""
+    """What the closest reading decides."""
     instead: str
     reading: Reading
     touches: tuple[str, ...] = ("laplace", "prs", "none")
-    """The mechanisms whose cells this choice can change; the others are those of the closest
+    """The mechanisms whose cells this choice can change; all other cells are those of the closest
     reading."""
 
 
@@ -153,5 +154,5 @@ OTHERS = tuple(
 
 
 def true_epsilon(reading: Reading, mechanism: str, epsilon: float) -> float:
-    """What a report of this reading really promises for the gradient."""
+    """Returns the ε that truly holds for a cell of this reading."""
     return build(reading.config(mechanism, epsilon)).epsilon

@@ -24,9 +24,9 @@ from pgc.studies.study import run_study
 TEMPLATES = Path(__file__).parent / "templates"
 QUICK_TRIALS, QUICK_SUBMISSIONS = 6, 2000
 READING_TRIALS = 10
-"""Of each of the two sets of trials on which readings are compared."""
+"""Trials in each of the two sets on which readings are compared."""
 FIGURE_TRIALS = 20
-"""Trials of each cell, at most, that run to the end for the curves and the final scores."""
+"""At most this many trials of each cell run to the end, for the curves and the final scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +41,16 @@ class Settings:
 
     @property
     def size(self) -> Size:
-        """What is run of each cell.
+        """How much is run of each cell.
 
-        Readings are judged by success alone, so that their trials stop there.
+        Readings are judged by success alone, so their trials stop once they succeed.
         """
         whole = 0 if self.readings else min(self.trials, FIGURE_TRIALS)
         return Size(trials=self.trials, submissions=self.submissions, seed=self.seed, whole=whole)
 
     @property
     def command(self) -> str:
-        """What a user types to get the same again."""
+        """The command that makes the same reproduction again."""
         words = [
             "pgc reproduce",
             "--readings" * self.readings,
@@ -65,7 +65,7 @@ class Settings:
 
     @property
     def note(self) -> str:
-        """What is written on every figure."""
+        """The note on every figure, which says what was run."""
         ran = f"{self.trials} trials a cell, {self.submissions:,} submissions, seed {self.seed}"
         usual = READING_TRIALS if self.readings else paper.TRIALS
         if self.submissions >= paper.SUBMISSIONS and self.trials >= usual:
@@ -89,8 +89,9 @@ def reproduce(
     engine: str = "local",
     address: str | None = None,
 ) -> Folder:
-    """Run the paper's evaluation (or, with `readings`, its open choices) and return the folder with
-    the report in it.
+    """Runs the paper's evaluation, and returns the folder with the report in it.
+
+    With `readings`, it varies the choices that the paper leaves open instead.
     """
     if resume is not None:
         if (trials, submissions, seed, quick, readings, out) != (None, None, 0, False, False, None):
@@ -127,7 +128,7 @@ def reproduce(
 
 def _cells(settings: Settings) -> list[Cell]:
     if settings.trials < 2:
-        raise PgcError(f"trials must be at least 2 to speak of intervals, not {settings.trials}")
+        raise PgcError(f"trials must be at least 2 to give intervals, not {settings.trials}")
     if settings.submissions < 100:
         raise PgcError(f"submissions must be at least 100, not {settings.submissions}")
     if not 0 <= settings.seed < 2**32 - CHOOSING:
@@ -211,7 +212,7 @@ def _finish(
 
 
 def _facts(folder: Folder, settings: Settings) -> dict[str, Any]:
-    """What was run, on what, and how long it took."""
+    """Returns what was run, on which machine, and how long it took."""
     return {
         "command": settings.command,
         **asdict(settings),

@@ -14,14 +14,15 @@ from pgc.studies.reproduction.plan import Column
 from pgc.studies.reproduction.readings import SIZES, true_epsilon
 
 CONSISTENT = 0.05
-"""Fisher's p of our successes against the paper's 20, above which the two are called consistent."""
+"""Our successes are called consistent with those of the paper's 20 trials if Fisher's p is above
+this."""
 LEARNS = 0.01
-"""Fisher's one-sided p of our successes against those of the control, below which a cell is said to
-learn; and of the control's against ours, below which the gradient is said to do harm."""
+"""A cell is said to learn if Fisher's one-sided p for more successes than its control is below
+this. Its gradient is said to do harm if the p for fewer successes is."""
 
 
 def cell(column: Column, mechanism: str, epsilon: float) -> dict[str, Any]:
-    """Everything about one cell."""
+    """Returns all results of one cell, beside the paper's and those of its control."""
     ours, control = column(mechanism, epsilon), column(mechanism, epsilon, control=True)
     return {
         "reading": column.reading.key,
@@ -44,7 +45,7 @@ def cell(column: Column, mechanism: str, epsilon: float) -> dict[str, Any]:
 
 
 def comparable(submissions: int) -> bool:
-    """Success by fewer submissions than the paper's says nothing about the paper's."""
+    """Returns whether success can be compared with the paper's, which needs as many submissions."""
     return submissions == paper.SUBMISSIONS
 
 
@@ -76,10 +77,10 @@ def success_ratio(
 def _fst_median(
     fst: np.ndarray, control: np.ndarray, submissions: int, mechanism: str, epsilon: float
 ) -> dict[str, Any]:
-    """Table 1.
+    """Returns a cell of Table 1.
 
-    Consistent: the paper's median lies where that of 20 new trials of ours would, 19 times out of
-    20.
+    It is consistent if the paper's median lies where that of 20 new trials of ours would lie 19
+    times out of 20.
     """
     theirs = paper.FST_MEDIAN[mechanism][epsilon]
     low, high = statistics.prediction(statistics.median, paper.TRIALS, fst)
@@ -95,7 +96,7 @@ def _fst_median(
 
 
 def _auc(fst: np.ndarray, control: np.ndarray, submissions: int) -> dict[str, Any]:
-    """The absolute area, which means something where ε = ∞ fails too."""
+    """Returns the absolute AUC, which means something even where the run without privacy fails."""
     area = statistics.auc(submissions)
     return {
         "ours": float(area(fst)),
@@ -108,9 +109,9 @@ def _auc(fst: np.ndarray, control: np.ndarray, submissions: int) -> dict[str, An
 def _relative_auc(
     column: Column, fst: np.ndarray, control: np.ndarray, mechanism: str, epsilon: float
 ) -> dict[str, Any]:
-    """Table 3, relative to the same reading at ε = ∞; undefined where that does not succeed.
+    """Returns a cell of Table 3: AUC relative to that of the same reading at ε = ∞.
 
-    Consistent as in Table 1.
+    It is undefined where no trial succeeds at ε = ∞. It is consistent in the sense of Table 1.
     """
     base, relative = column.fst("none", paper.INFINITY), statistics.relative_auc(column.submissions)
     theirs = paper.RELATIVE_AUC[mechanism][epsilon]
@@ -136,8 +137,9 @@ def _relative_auc(
 
 
 def score(ours: np.ndarray, control: np.ndarray) -> dict[str, Any]:
-    """Greedy score of the policies at the end, mean over every ψ; and whether it beats the
-    control's (Mann-Whitney).
+    """Returns the mean greedy score of the policies at the end, beside that of the control.
+
+    `p_control` is the one-sided Mann-Whitney p for scores above the control's.
     """
     return {
         "ours": float(ours.mean()),

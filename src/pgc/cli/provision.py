@@ -1,0 +1,45 @@
+"""`pgc provision`: gives a device its one ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from pgc.cli.fields import Json
+from pgc.cli.parsing import parse, print_json
+from pgc.randomise.ledger import Ledger, words
+from pgc.randomise.marker import Marker, device_hash
+
+
+@dataclass(frozen=True)
+class Provision:
+    """Give a device its ledger, once, when it is installed: the ε of everything it will ever send.
+
+    A mark is left in the state folder of the system, under the device's name. Where that mark is
+    found, no second ledger is made, also after the first was lost.
+    """
+
+    ledger: Positional[Path]
+    """The file to make."""
+    limit: float
+    """ε, the lifetime limit of this device, whatever a service asks for."""
+    device_id: str
+    """A name that this device alone has and keeps, such as its serial number."""
+    json: Json = False
+
+
+def provision(given: list[str]) -> int:
+    """Runs `pgc provision` with the given flags."""
+    args = parse(Provision, "provision", given)
+    args.ledger.parent.mkdir(parents=True, exist_ok=True)
+    ledger = Ledger.create(args.ledger, args.limit, device_id=args.device_id)
+    limit = ledger.balance.most
+    ledger.close()
+    mark = Marker.of(device_hash(args.device_id)).path
+    if args.json:
+        return print_json({"ledger": str(args.ledger), "limit": limit / 10**9, "mark": str(mark)})
+    print(f"{args.ledger} is this device's ledger, with {words(limit)} for life.")
+    print(f"{mark} outlives it. Keep both out of backups.")
+    return 0
