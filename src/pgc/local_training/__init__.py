@@ -1,3 +1,3 @@
-"""Step 2: an agent plays the θ it was handed in its own world, and makes one gradient of its
-episodes.
+"""Step 2: an agent plays the θ that it received in its own world, and computes one gradient from
+its episodes.
 """

@@ -1,9 +1,8 @@
-"""Step 2 for many agents side by side: `definition.py`, compiled. The last axis of every array is
-the lane.
+"""Step 2 for many agents side by side: the compiled form of `definition.py`.
 
-A lane plays one agent at a time. `play` advances all lanes a fixed number of ticks; a lane whose
-episode ends waits there until `end_episodes` folds the episode into its gradient. No episode is
-stored (see `estimators/streaming.py`).
+The last axis of every array is the lane. A lane plays one agent at a time. `play` advances all
+lanes by a fixed number of ticks; a lane whose episode ends waits until `end_episodes` adds the
+episode to its gradient. No episode is stored (see `estimators/streaming.py`).
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ class Play(NamedTuple):
     step: jax.Array  # t
     state: Any  # s_t
     return_so_far: jax.Array  # score of this episode
-    ended: jax.Array  # s_t is s_T
-    terminated: jax.Array  # and is terminal
-    traces: Any  # the estimator's, of the episode
-    sums: Any  # the estimator's, over the finished episodes
+    ended: jax.Array  # whether s_t is the last state s_T
+    terminated: jax.Array  # whether that state is terminal
+    traces: Any  # what the estimator keeps of the current episode
+    sums: Any  # the estimator's sums over the finished episodes
     score: jax.Array  # ζ
 
 
 def begin(training: LocalTraining, at: Address, alpha: jax.Array) -> Play:
-    """Start the submissions at these addresses, with the α that was delivered to each."""
+    """Starts the submissions at these addresses, with the α that was delivered to each."""
     lanes = at.seed.shape[-1]
     psi = jax.vmap(lambda a: draw_psi(a, training.population), -1)(at)
     batch = (lanes,)
@@ -69,8 +68,9 @@ def begin(training: LocalTraining, at: Address, alpha: jax.Array) -> Play:
 def play(
     training: LocalTraining, delivery: Delivery, now: Play, ticks: int, active: jax.Array
 ) -> Play:
-    """Step 2, first half: `ticks` environment steps in every active lane whose episode has not
-    ended.
+    """Step 2, first half: takes `ticks` environment steps in every active lane.
+
+    A lane takes no further steps once its episode has ended.
     """
     (world, policy), estimator = training.played, training.estimator
     scoring = now.episode >= training.episodes
@@ -123,9 +123,9 @@ def play(
 
 
 def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[Play, jax.Array]:
-    """Fold every ended episode into its lane's gradient and start the next local one.
+    """Adds every ended episode to its lane's gradient, and starts the lane's next episode.
 
-    Also tells which lanes have played all the episodes of their submission; those stay as they are.
+    Also returns which lanes have played all episodes of their submission; those start no other.
     """
     trained_on = now.ended & (now.episode < training.episodes)
     end = End(
@@ -160,7 +160,7 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
 
 
 def coordinates(training: LocalTraining, delivery: Delivery, now: Play) -> jax.Array:
-    """Step 2, second half: z (k, lanes), what every lane has to report."""
+    """Step 2, second half: returns the coordinates z (k, lanes) that the lanes report."""
     return training.estimator.combine(now.sums, delivery.basis, training.episodes)
 
 

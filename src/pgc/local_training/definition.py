@@ -1,9 +1,9 @@
-"""Step 2, defined: one private agent plays the θ that it was handed, and makes one gradient of its
-episodes.
+"""The definition of step 2: one private agent plays the θ that it received, and computes one
+gradient from its episodes.
 
-This is the definition, for one agent and one report at a time. `compiled.py` does the same for
-thousands of agents side by side, with the same random numbers; `on_host.py` for worlds that play on
-the host.
+The functions here handle one agent and one report at a time. `compiled.py` computes the same for
+thousands of agents side by side, with the same random numbers; `on_host.py` does so for worlds that
+play on the host.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ from pgc.spaces import Words
 from pgc.wire.values import Delivery, Played
 
 PERTURBATIONS = 2**20
-"""Positions of the RESET stream from here on hold the perturbations of local episodes."""
+"""The position in the RESET stream at which the perturbations of local episodes begin."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTraining:
-    """What every agent does with the θ it is handed.
+    """Everything that determines what an agent does with the θ that it receives.
 
-    All of it is public; ψ, the episodes and the gradient are not.
+    All fields are public; an agent's ψ, episodes and gradient are private.
     """
 
     world: World
     population: Population
     policy: Policy | TorchPolicy
     recipe: Recipe
-    """How θ is played, and what of the local episodes is reported."""
+    """How θ is played, and which estimate from the local episodes is reported."""
     dim: int
-    """How many numbers a gradient has that is reported: d, or k in a subspace."""
+    """The number of coordinates of a reported gradient: d, or k in a subspace."""
     episodes: int = 1
-    """Local episodes that one report is made of."""
+    """The number of local episodes from which one report is computed."""
 
     @cached_property
     def estimator(self) -> Estimator:
-        """Makes of the local episodes what is reported."""
+        """The estimator, which computes the reported coordinates from the local episodes."""
         return make_estimator(self.recipe, self.policy, self.world, self.dim)
 
     @property
     def played(self) -> tuple[CompiledWorld, Policy]:
-        """World and policy, where both play compiled."""
+        """The world and the policy; both must be able to play inside a compiled program."""
         assert not isinstance(self.policy, TorchPolicy)
         return compiled(self.world), self.policy
 
     @property
     def episodes_played(self) -> int:
-        """Episodes of one submission, the scoring episode included."""
+        """The number of episodes of one submission, including a separate episode for the score."""
         return self.episodes + (self.recipe.score == "greedy")
 
 
@@ -71,13 +71,14 @@ trace_fields(LocalTraining)
 
 
 def draw_psi(at: Address, population: Population) -> Any:
-    """Draws ψ of the agent: the same over all its submissions."""
+    """Draws the agent's ψ, which is the same in all its submissions."""
     return population.draw(randomness.key(at.seed, Stream.PSI, at.agent, 0))
 
 
 def perturbation(training: LocalTraining, at: Address, episode: jax.Array | int) -> jax.Array:
-    """ξ_e (k, *batch) of a local episode: standard normal, the agent's own, and in the next episode
-    its opposite.
+    """Returns the perturbation ξ_e (k, *batch) of a local episode, which is standard normal.
+
+    Episodes come in pairs: the second of a pair uses the negative of the first one's ξ.
     """
     episode, pairs = jnp.asarray(episode), (training.dim + 1) // 2
     places = (
@@ -92,7 +93,7 @@ def perturbation(training: LocalTraining, at: Address, episode: jax.Array | int)
 
 
 def action_words(training: LocalTraining, at: Address, tick: jax.Array) -> list[Words]:
-    """The random words that decide the action at a tick of a submission."""
+    """Returns the random words that decide the action at a tick of a submission."""
     pairs = training.policy.actions.word_pairs
     return [
         randomness.words(at.seed, Stream.PLAY, at.submission, tick * pairs + i)
@@ -110,9 +111,7 @@ def play_episode(
     alpha: jax.Array | float,
     greedy: bool,
 ) -> Episode:
-    """Play local episode `index` of a submission, which has used `ticks` environment
-    steps so far.
-    """
+    """Plays episode `index` of a submission that has used `ticks` environment steps so far."""
     world, policy = training.played
     params = policy.unflatten(theta)
     state = world.reset(randomness.key(at.seed, Stream.RESET, at.submission, index), psi)
@@ -144,7 +143,7 @@ def play_episode(
 def play(
     training: LocalTraining, delivery: Delivery, psi: Any, at: Address, alpha: jax.Array
 ) -> Played:
-    """Step 2: play the delivered θ in one's own world, and make one gradient of it."""
+    """Step 2: plays the delivered θ in the agent's own world, and computes one gradient."""
     estimator, ticks, episodes = training.estimator, jnp.zeros((), jnp.int32), []
     xi = jnp.stack(
         [perturbation(training, at, index) for index in range(training.episodes)], axis=-1

@@ -1,6 +1,7 @@
-"""How outputs become actions in NumPy: the law of `spaces.py`, from uniform numbers that are given.
+"""Turns a policy's outputs into actions in NumPy, with the distributions of `spaces.py`.
 
-A device draws them from the operating system; a simulation on the host has an address for each.
+The caller gives the uniform numbers. A device takes them from a generator that the operating system
+seeds; a simulation on the host has an address for each.
 """
 
 from __future__ import annotations

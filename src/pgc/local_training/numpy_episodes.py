@@ -1,7 +1,8 @@
-"""Step 2 in NumPy, first half: episodes, played side by side in lanes.
+"""Step 2 in NumPy, first half: plays episodes side by side in lanes.
 
-A simulation on the host fills many lanes; a device is one lane. What a lane does depends on its own
-order alone, to the bit: on its θ, its place and its random numbers, never on the lanes beside it.
+A simulation on the host fills many lanes; a device uses one. What happens in a lane is determined,
+to the last bit, by its own order (its θ, its place and its random numbers), and never by the lanes
+beside it.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from pgc.local_training import numpy_actions
 from pgc.local_training.recipe import Recipe
 
 DRAWS = 64
-"""Steps for which random numbers are drawn at once."""
+"""The number of steps for which random numbers are drawn at once."""
 
 
 class Place(Protocol):
-    """Where one episode is played: T(ψ) of one agent, in vectors of NumPy."""
+    """The environment T(ψ) of one agent, in which one episode at a time is played."""
 
     def reset(self) -> np.ndarray:
         """Begins an episode, and returns its first observation."""
@@ -29,7 +30,7 @@ class Place(Protocol):
         """Returns observation, reward, terminated and truncated of one step."""
 
     def leave(self) -> None:
-        """Tells that the episode is over, and that the place is free for another."""
+        """Marks the episode as over, so that the place is free for another one."""
 
 
 class LanePolicy(Protocol):
@@ -47,7 +48,7 @@ class LanePolicy(Protocol):
     def each(self, stack: Any, observations: np.ndarray) -> np.ndarray:
         """Returns the outputs of each θ at its own observation.
 
-        A row does not depend on the others, to the bit.
+        A row is the same to the last bit, whatever the other rows are.
         """
 
 
@@ -57,7 +58,7 @@ class Order(NamedTuple):
     theta: np.ndarray
     place: Place
     rng: np.random.Generator | None
-    """Of the actions; None: none is drawn."""
+    """The generator for random actions; None if every action is the greedy one."""
     alpha: float
     greedy: bool
 
@@ -87,7 +88,7 @@ class Lane:
         self._draws = np.empty((0, 0))
 
     def uniforms(self, count: int) -> np.ndarray:
-        """Draws the uniform numbers in [0, 1) of one step: the same whichever lanes are beside."""
+        """Returns the uniform numbers in [0, 1) of one step, which no other lane influences."""
         assert self.order.rng is not None
         at = self.steps % DRAWS
         if at == 0:
@@ -98,8 +99,8 @@ class Lane:
     def step(self, action: Any, max_steps: int, fixed: bool) -> bool:
         """Takes one step; returns whether the lane is free afterwards.
 
-        With `fixed`, a lane takes `max_steps` steps whenever its episode ends: the rest is played
-        in new episodes, and forgotten.
+        With `fixed`, a lane always takes `max_steps` steps. When its episode ends earlier, the
+        remaining steps are played in new episodes, which are not recorded.
         """
         self.now, reward, terminated, truncated = self.order.place.step(action)
         self.steps += 1
@@ -133,10 +134,10 @@ def play(
     fixed_steps: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> list[History]:
-    """Plays every order, `width` at a time: when one ends, the next one takes its lane.
+    """Plays every order, up to `width` at a time, and returns the histories in the same order.
 
-    Orders are taken when a lane is free for them, not before. `stop` is asked before each step;
-    when it says yes, `OutOfTime` is raised.
+    When an episode ends, the next order takes its lane; it is not taken from the iterable before
+    that. `stop` is called before each step; when it returns True, `OutOfTime` is raised.
     """
     waiting = enumerate(orders)
     lanes = [Lane(which, order) for which, order in islice(waiting, width)]

@@ -1,8 +1,8 @@
-"""Step 2 in NumPy, second half: the numbers that will be randomised, from the episodes played.
+"""Step 2 in NumPy, second half: computes, from the episodes, the numbers that will be randomised.
 
-The definitions are those of `estimators/` (loss.py, baseline.py, evolution.py), in which a test
-finds the same numbers. Episodes are added up one by one, so that memory holds what the network made
-of one of them at a time.
+The definitions are those of `estimators/` (loss.py, baseline.py, evolution.py); a test checks that
+both give the same numbers. Episodes are added one by one, so that memory holds the forward pass of
+one episode at a time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pgc.local_training.recipe import Recipe
 BASELINE_RIDGE = 1e-3
 STD_FLOOR = 1e-6
 GRID = 4
-"""Places across, and down, in which a picture is compared."""
+"""The number of cells across, and down, to which a picture is reduced for the baseline."""
 
 
 def tried(rng: np.random.Generator, dim: int, episodes: int) -> np.ndarray:
-    """Draws ξ (dim, e): standard normal, and in each second episode its opposite."""
+    """Draws ξ (dim, e): standard normal, and in every second episode the negative of the last."""
     half = rng.standard_normal((dim, -(-episodes // 2)))
     return np.stack([half, -half], axis=-1).reshape(dim, 2 * half.shape[1])[:, :episodes]
 
@@ -42,7 +42,7 @@ def coordinates(
     xi: np.ndarray,
     network: Differentiable | None = None,
 ) -> np.ndarray:
-    """Returns z, what is reported of these episodes."""
+    """Returns z, the coordinates to report, computed from these episodes."""
     if recipe.evolves:
         return evolution(recipe, episodes, xi)
     g = gradient(recipe, theta, episodes, network)
@@ -50,7 +50,7 @@ def coordinates(
 
 
 def lift(basis: np.ndarray | None, vector: np.ndarray) -> np.ndarray:
-    """W c, in θ-space."""
+    """Returns W c for coordinates c; c itself if there is no subspace."""
     return vector if basis is None else basis @ vector
 
 
@@ -60,22 +60,24 @@ def evolution(recipe: Recipe, episodes: list[History], xi: np.ndarray) -> np.nda
     features = [fit_features(recipe, e.observations[:-1]) for e in episodes]
     beta = fit(recipe, np.concatenate(features), np.concatenate(targets))
     advantage = np.array([r[0] - f[0] @ beta for r, f in zip(targets, features, strict=True)])
-    # (ξ ξᵀ + k·I)⁻¹ ξ = ξ (ξᵀ ξ + k·I)⁻¹: as large as the episodes are many
+    # (ξ ξᵀ + k·I)⁻¹ ξ = ξ (ξᵀ ξ + k·I)⁻¹: the last matrix has one row per episode
     gram = xi.T @ xi + len(xi) * np.eye(len(episodes))
     made: np.ndarray = -xi @ np.linalg.solve(gram, advantage - advantage.mean()) / recipe.spread
     return made
 
 
 class Differentiable(Protocol):
-    """A policy over one flat θ that can be differentiated: `Network`, or one of one's own."""
+    """A policy over one flat θ that can be differentiated: `Network`, or a user's own policy."""
 
     def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
-        """Outputs and values at observations, a row for each."""
+        """Returns outputs and values at observations, one row for each."""
 
     def backward(
         self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
     ) -> np.ndarray:
-        """The gradient (d,) of a sum over steps, from its derivatives by outputs and values."""
+        """Returns the gradient (d,) of a sum over steps, given its derivatives with respect to the
+        outputs and the values.
+        """
 
 
 def gradient(
@@ -84,8 +86,8 @@ def gradient(
     episodes: list[History],
     network: Differentiable | None = None,
 ) -> np.ndarray:
-    """Returns g, the gradient of the paper's loss, the mean over the local episodes
-    (`estimators/loss.py`).
+    """Returns g, the gradient of the paper's loss (`estimators/loss.py`), averaged over the local
+    episodes.
     """
     network, critic = network or Network(recipe), recipe.critic
     targets = [returns(recipe, e, _last_value(recipe, theta, e, network)) for e in episodes]
@@ -111,7 +113,7 @@ def gradient(
 
 
 def returns(recipe: Recipe, episode: History, after: float) -> np.ndarray:
-    """R_t, with `after` for V(s_T)."""
+    """Returns R_t for every step, with `after` in place of V(s_T)."""
     rewards = episode.rewards
     if recipe.reward != "step":
         won = rewards.sum() >= recipe.score_threshold
@@ -126,7 +128,10 @@ def returns(recipe: Recipe, episode: History, after: float) -> np.ndarray:
 
 
 def fit_features(recipe: Recipe, observations: np.ndarray) -> np.ndarray:
-    """What returns are fitted with, a row for each step: (1, τ, τ², x, x²), or a constant."""
+    """Returns the features of the fit to the returns, a row for each step.
+
+    They are (1, τ, τ², x, x²) for a local baseline, else a constant.
+    """
     ones = np.ones((len(observations), 1))
     if recipe.baseline != "local":
         return ones
@@ -136,7 +141,7 @@ def fit_features(recipe: Recipe, observations: np.ndarray) -> np.ndarray:
 
 
 def coarse(observations: np.ndarray, image: tuple[int, int, int]) -> np.ndarray:
-    """A picture's brightness in GRID × GRID places, in [−1, 1], a row for each."""
+    """Returns the brightness of pictures in GRID × GRID cells, in [−1, 1], a row for each."""
     height, width, _ = image
     grey = observations.reshape(-1, *image).mean(axis=3) / 127.5 - 1
     down, across = min(GRID, height), min(GRID, width)
@@ -148,7 +153,7 @@ def coarse(observations: np.ndarray, image: tuple[int, int, int]) -> np.ndarray:
 
 
 def fit(recipe: Recipe, features: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """β: by ridge regression for a local baseline, else the mean."""
+    """Returns the coefficients β: by ridge regression for a local baseline, else the mean."""
     gram, k = features.T @ features, features.shape[1]
     ridge = max(BASELINE_RIDGE * np.trace(gram) / k, 1e-12) if recipe.baseline == "local" else 0.0
     made: np.ndarray = np.linalg.solve(gram + ridge * np.eye(k), features.T @ targets)
@@ -158,7 +163,7 @@ def fit(recipe: Recipe, features: np.ndarray, targets: np.ndarray) -> np.ndarray
 def _last_value(
     recipe: Recipe, theta: np.ndarray, episode: History, network: Differentiable
 ) -> float:
-    """Returns what stands for V(s_T) of an episode."""
+    """Returns the number that takes the place of V(s_T) in the returns of an episode."""
     if (
         not recipe.critic
         or recipe.bootstrap == "zero"

@@ -1,5 +1,5 @@
-"""Network of `policies/actor_critic.py` in NumPy, for devices: π and V over one flat θ, and the
-gradient of a sum over steps.
+"""The network of `policies/actor_critic.py` in NumPy, for devices: π and V over one flat θ, and
+the gradient of a sum over steps.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Stack = list[tuple[np.ndarray, np.ndarray]]
 
 
 class Passed(NamedTuple):
-    """What the network made of some observations, a row for each."""
+    """The result of a forward pass, with one row for each observation."""
 
-    inputs: list[np.ndarray]  # of the shared layers and of the heads
+    inputs: list[np.ndarray]  # inputs of the shared layers and of the heads
     outputs: np.ndarray
     values: np.ndarray
 
@@ -32,7 +32,7 @@ class Network:
     recipe: Recipe
 
     def layers(self, theta: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Weights and biases of each."""
+        """Returns the weights and biases of each layer."""
         at, found = 0, []
         for out, into in self.recipe.shapes:
             weight = theta[at : at + out * into].reshape(out, into)
@@ -43,7 +43,7 @@ class Network:
         return found
 
     def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
-        """Outputs and values at observations (n, features)."""
+        """Returns outputs and values at observations (n, features)."""
         *shared, policy, value = self.layers(theta)
         inputs = [scaled(observations, self.recipe) if self.recipe.normalize else observations]
         for weight, bias in shared:
@@ -54,8 +54,8 @@ class Network:
     def backward(
         self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
     ) -> np.ndarray:
-        """The gradient (d,) of a sum over steps, from its derivatives by outputs (n, outputs) and
-        values (n,).
+        """Returns the gradient (d,) of a sum over steps, given its derivatives with respect to the
+        outputs (n, outputs) and the values (n,).
         """
         *shared, policy, value = self.layers(theta)
         pieces = [
@@ -76,14 +76,14 @@ class Network:
         return np.concatenate([weight, to_layer.sum(axis=0)]) if self.recipe.biases else weight
 
     def stack(self, thetas: list[np.ndarray]) -> Stack:
-        """Several θ, for `each`."""
+        """Returns several θ in the form that `each` takes."""
         every = zip(*(self.layers(theta) for theta in thetas), strict=True)
         return [
             (np.stack([w for w, _ in layer]), np.stack([b for _, b in layer])) for layer in every
         ]
 
     def put(self, stack: Stack, row: int, theta: np.ndarray) -> None:
-        """Another θ in a row."""
+        """Puts another θ into a row."""
         for (weights, biases), (weight, bias) in zip(stack, self.layers(theta), strict=True):
             weights[row], biases[row] = weight, bias
 
@@ -92,9 +92,9 @@ class Network:
         return [(weights[rows], biases[rows]) for weights, biases in stack]
 
     def each(self, stack: Stack, observations: np.ndarray) -> np.ndarray:
-        """Outputs (rows, outputs) of each θ at its own observation.
+        """Returns the outputs (rows, outputs) of each θ at its own observation.
 
-        A row does not depend on the others, to the bit.
+        A row is the same to the last bit, whatever the other rows are.
         """
         x = scaled(observations, self.recipe) if self.recipe.normalize else observations
         for weights, biases in stack[:-2]:
@@ -107,7 +107,7 @@ class Network:
 def cotangents(
     recipe: Recipe, outputs: np.ndarray, actions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """−∂ log π(a)/∂ outputs and −∂H/∂ outputs, (n, outputs) each."""
+    """Returns −∂ log π(a)/∂ outputs and −∂H/∂ outputs, (n, outputs) each."""
     if isinstance(recipe.actions, int):
         pi = softmax(outputs)
         log_pi = np.log(np.maximum(pi, 1e-300))
@@ -125,7 +125,7 @@ def softmax(outputs: np.ndarray) -> np.ndarray:
 
 
 def scaled(observations: np.ndarray, recipe: Recipe) -> np.ndarray:
-    """To [−1, 1] by their public bounds."""
+    """Returns observations scaled to [−1, 1] by their public bounds."""
     middle, half = middle_and_half(recipe.bounds)
     made: np.ndarray = (observations - middle) / half
     return made

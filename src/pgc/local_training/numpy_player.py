@@ -1,8 +1,8 @@
-"""Step 2 on a device, with NumPy alone: play θ in the device's own world, and make the numbers that
-will be randomised.
+"""Step 2 on a device, with NumPy alone: plays θ in the device's own world, and computes the numbers
+that will be randomised.
 
-A device is one lane of `numpy_episodes.play`, and its numbers are those of `numpy_estimator.py`.
-Nothing here leaves the device but through `Device`.
+A device plays in one lane of `numpy_episodes.play`, and `numpy_estimator.py` computes its numbers.
+They leave the device only through `Device`, which randomises them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pgc.wire import Offer
 
 
 class Environment(Protocol):
-    """A device's world, as Gymnasium has it."""
+    """A device's world, with the interface of a Gymnasium environment."""
 
     def reset(self) -> tuple[Any, Any]:
-        """The first observation, and anything."""
+        """Begins an episode; returns its first observation, and anything (which is ignored)."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, Any]:
-        """Observation, reward, terminated, truncated, and anything."""
+        """Takes one step; returns observation, reward, terminated, truncated, and anything."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +52,23 @@ class Home:
 
 @dataclass(frozen=True)
 class NumpyPlayer:
-    """Plays offers in an environment, by a recipe.
+    """Plays offers in an environment, following a recipe.
 
-    With `fixed_steps` each episode takes `max_steps` steps of the environment, whenever it ended:
-    how many a device plays then says nothing about its world. (The rest of them is played and
-    forgotten.) What it computes of them still takes some milliseconds more or less: that is what
-    the slots of a `Device` are for.
+    With `fixed_steps`, each episode takes exactly `max_steps` steps of the environment, even if it
+    ends earlier, so that the number of steps says nothing about the device's world. (The surplus
+    steps are played and not recorded.) The time to compute the gradient still varies by some
+    milliseconds; the slots of a `Device` hide that.
     """
 
     environment: Environment
     recipe: Recipe
     fixed_steps: bool = True
     most_memory: int = 2**28
-    """Bytes. An offer that could need more, in any world, is refused before it is played."""
+    """The most bytes that playing may take. An offer that could need more, in any world, is refused
+    before it is played."""
     most_operations: float = 1e11
-    """Multiplications and additions of one report; an offer that could need more is refused."""
+    """The most multiplications and additions that one report may take. An offer that could need
+    more is refused."""
 
     def objection(self, offer: Offer) -> str | None:
         """Says why this offer cannot be played here, from what is public; None if it can."""
@@ -88,7 +90,7 @@ class NumpyPlayer:
     def play(self, offer: Offer, stop: Callable[[], bool] | None = None) -> tuple[np.ndarray, bool]:
         """Returns the coordinates z to randomise, and whether the score reached Θ."""
         recipe, theta = self.recipe, offer.theta.astype(float)
-        # its own, from the operating system; it decides actions, never a report
+        # seeded by the operating system; it decides what is played, never the noise of a report
         rng = np.random.default_rng()
         xi = tried(rng, offer.query.dim if recipe.evolves else 0, offer.episodes)
         episodes = self.episodes(self._orders(offer, theta, xi, rng), stop)
@@ -112,7 +114,7 @@ class NumpyPlayer:
     def _orders(
         self, offer: Offer, theta: np.ndarray, xi: np.ndarray, rng: np.random.Generator
     ) -> Iterator[Order]:
-        """Yields the local episodes, and the one that is scored where that is another."""
+        """Yields the local episodes, and then the scored episode if it is a separate one."""
         home, recipe = Home(self.environment), self.recipe
         for e in range(offer.episodes):
             near = nearby(recipe, theta, offer.basis, xi[:, e])
@@ -124,7 +126,8 @@ class NumpyPlayer:
 def most_work(recipe: Recipe, offer: Offer) -> tuple[int, float]:
     """Returns the bytes and the operations that one report takes at most, in any world.
 
-    From public numbers alone: what is refused for its size is refused in every home.
+    They follow from public numbers alone, so that an offer that is refused for its size is refused
+    by every device.
     """
     dim, asked, steps = recipe.dim, offer.query.dim, recipe.max_steps
     episodes = offer.episodes + (recipe.score == "greedy")
@@ -132,13 +135,13 @@ def most_work(recipe: Recipe, offer: Offer) -> tuple[int, float]:
     widths = seen + sum(recipe.hidden) + recipe.outputs + 1
     numbers = episodes * (steps + 1) * (seen + acted + 1)  # histories
     numbers += (steps + 1) * (seen + acted + 1 + 60)  # one of them as a list, with its objects
-    numbers += 3 * episodes * steps * (3 + 2 * seen)  # what returns are fitted with
+    numbers += 3 * episodes * steps * (3 + 2 * seen)  # features of the fit to the returns
     numbers += 8 * dim + (dim * asked if offer.basis is not None else 0)
     operations = 2.0 * episodes * steps * dim
     if recipe.evolves:
         numbers += 3 * asked * episodes + 3 * episodes**2
         operations += 2.0 * episodes * asked * (dim + episodes)
     else:
-        numbers += 6 * (steps + 1) * widths  # what the network made of one episode, and back
+        numbers += 6 * (steps + 1) * widths  # forward and backward pass of one episode
         operations += 6.0 * episodes * steps * dim
     return 8 * numbers, operations

@@ -1,10 +1,10 @@
 """Step 2 for agents whose worlds play on the host: `definition.py` for Gymnasium environments, many
 episodes side by side.
 
-An answer is a pure function of what was asked: of θ, and of the address of its random numbers
-(seed, trial, submission). Which process or machine gives it, beside which others, and how often it
-is asked, changes no bit of it. So work that is lost with a machine is done again, and gives the
-same gradient.
+An answer is a pure function of its task: of θ, and of the address of its random numbers (seed,
+trial, submission). It is the same to the last bit on every process and machine, whatever is
+computed beside it, and however often it is computed. So work that is lost with a machine can be
+done again, and gives the same gradient.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from pgc.numerics.randomness import Stream, host_address, host_rng
 from pgc.wire.values import Played
 
 LANES = 64
-"""Episodes side by side."""
+"""The largest number of episodes that are played side by side."""
 LANE_NUMBERS = 2**24
-"""Fewer, if their θ would have more numbers than this together."""
+"""The most numbers that the θ of all lanes may have together: a long θ leaves fewer lanes."""
 SPARE = 256
-"""Environments that are kept for another episode."""
+"""The largest number of idle environments that are kept for another episode."""
 
 
 class Task(NamedTuple):
-    """One submission that is wanted.
+    """A request for one submission.
 
-    All of it is public but the trial's seed, which is a simulation's.
+    All fields are public; the seed of the run, which a simulation keeps, is not among them.
     """
 
     trial: int
     n: int
-    """Which submission of the trial."""
+    """The number of the submission in its trial."""
     agent: int
-    """Whose."""
+    """The number of the agent that submits."""
     theta: np.ndarray
     basis: np.ndarray | None
     alpha: float
 
 
 class Spare:
-    """Environments that are ready for another episode, by their ψ.
+    """Idle environments that can be used for another episode, grouped by their ψ.
 
-    Those of a ψ that was not seen for long are closed.
+    When there are too many, those whose ψ has not been used for longest are closed.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Spare:
         self._held = 0
 
     def take(self, psi: Any) -> Any:
-        """One for this ψ, or None."""
+        """Returns an idle environment for this ψ, or None if there is none."""
         ready = self._by_psi.get(psi)
         if not ready:
             return None
@@ -85,12 +85,12 @@ class Spare:
 
 @dataclass
 class HostPlace:
-    """T(ψ) of one agent for one episode: an environment that is borrowed from the spare ones."""
+    """The environment T(ψ) of one agent for one episode, borrowed from the spare ones."""
 
     world: HostWorld
     psi: Any
     seed: int
-    """Of the environment."""
+    """The seed with which the environment is reset."""
     spare: Spare
     _env: Any = None
     _steps: int = 0
@@ -120,17 +120,17 @@ class HostPlace:
 
 @dataclass(frozen=True)
 class HostAgents:
-    """Agents of one problem."""
+    """The agents of one problem, simulated on the host."""
 
     training: LocalTraining
     seed: int
-    """Of the run."""
+    """The seed of the run."""
     network: HostPolicy
     spare: Spare = field(default_factory=lambda: Spare())
 
     @property
     def recipe(self) -> Recipe:
-        """What they do with θ."""
+        """The recipe, which says what the agents do with θ."""
         return self.training.recipe
 
     @property
@@ -140,7 +140,7 @@ class HostAgents:
         return self.training.world
 
     def answer(self, asked: Sequence[Task]) -> list[Played]:
-        """Plays each submission's episodes, and makes one gradient of them."""
+        """Plays each submission's episodes, and computes one gradient from them."""
         orders: list[Order] = []
         tries = []
         for ask in asked:
@@ -157,7 +157,7 @@ class HostAgents:
     def scores(
         self, theta: np.ndarray, psi: Any, episodes: int, seed: int, first: int = 0
     ) -> np.ndarray:
-        """Returns scores of greedy episodes; all policies start from the same states."""
+        """Returns the scores of greedy episodes; every θ starts from the same states."""
         seeds = np.random.SeedSequence([seed, first]).generate_state(episodes).tolist()
         orders = [self.greedy_order(theta.astype(float), psi, s) for s in seeds]
         return np.array([e.rewards.sum() for e in self.play(orders)])
@@ -167,7 +167,7 @@ class HostAgents:
         return Order(theta, HostPlace(self.world, psi, seed, self.spare), None, 0.0, True)
 
     def play(self, orders: Sequence[Order]) -> list[History]:
-        """Plays every order; refuses what is not finite."""
+        """Plays every order; raises an error if a reward or an observation is not finite."""
         width = max(1, min(LANES, LANE_NUMBERS // len(orders[0].theta)))
         histories = play(orders, _Checked(self.network, self.world.name), self.recipe, width=width)
         for history in histories:
@@ -200,7 +200,7 @@ class HostAgents:
         return Played(z, float(scored.rewards.sum()), sum(len(e.rewards) for e in episodes))
 
     def _psi(self, ask: Task) -> Any:
-        """Of the agent: the same over all its submissions."""
+        """Returns the agent's ψ, which is the same in all its submissions."""
         population = self.training.population
         return population.pick(
             np.random.default_rng([self.seed, ask.trial, ask.agent, Stream.PSI]).random(
@@ -214,7 +214,7 @@ class HostAgents:
 
 @dataclass(frozen=True)
 class _Checked:
-    """A policy whose outputs must be finite, and whose exceptions are told in one line."""
+    """A policy whose outputs must be finite, and whose exceptions are reported in one line."""
 
     policy: HostPolicy
     world: str
@@ -234,14 +234,14 @@ class _Checked:
             what = (
                 "an observation that is"
                 if not np.isfinite(observations).all()
-                else "what makes the policy's outputs"
+                else "an observation that makes the policy's outputs"
             )
             raise EnvironmentFailed(f"{self.world} returned {what} not finite")
         return outputs
 
 
 def _explained(work: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
-    """Calls what may call a policy of a user's own, and says in one line what it raises."""
+    """Calls `work`, which may call a user's policy, and reports its exceptions in one line."""
     try:
         return work(*arguments)
     except PgcError:

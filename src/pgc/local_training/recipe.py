@@ -1,10 +1,10 @@
-"""What every device does with the θ it is handed.
+"""The recipe: what every device does with the θ that it receives.
 
-Public: shipped with the application, or read from the service's card. Whoever publishes it decides
-what is asked of devices: which numbers they compute of their private data, and how much work that
-is. It does not decide what a report costs, because ε is the mechanism's and the ledger's. An
-application that does not want to leave that choice to a service ships its own `Recipe`, or pins the
-one it agreed to by its `fingerprint`.
+A recipe is public. It is shipped with the application, or read from the card that a service
+publishes. Whoever publishes it decides what is asked of devices: which numbers they compute from
+their private data, and how much work that is. It does not decide how much ε a report costs: the
+mechanism and the ledger do. An application that does not want to leave the choice of a recipe to a
+service ships its own `Recipe`, or pins the one it agreed to by its `fingerprint`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ Bounds = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class LossOptions:
-    """The loss and the choices that the paper's text leaves open; the fields mean what they mean in
-    `TrainConfig`.
+    """The options of the loss, including the choices that the paper's text leaves open.
+
+    The fields have the same meaning as in `TrainConfig`.
     """
 
     discount: float = 0.99
@@ -33,46 +34,47 @@ class LossOptions:
     reduction: Literal["sum", "mean"] = "sum"
     standardize: Literal["no", "center", "scale"] = "no"
     baseline: Literal["critic", "none", "local"] = "critic"
-    """What stands for V(s_t) in A: the network's value, nothing, or what the agent fits to its own
-    episodes (`baseline.py`)."""
+    """What takes the place of V(s_t) in the advantage A: the network's value (`critic`), nothing
+    (`none`), or a fit by the agent to its own episodes (`local`, see `baseline.py`)."""
 
     @property
     def critic(self) -> bool:
-        """Whether V of the network is used and learnt.
+        """Whether the network's value V is used as the baseline and trained.
 
-        A baseline that nobody trains would only add noise.
+        The two go together: a value that is not trained would only add noise.
         """
         return self.baseline == "critic"
 
     @property
     def fits(self) -> bool:
-        """Whether returns are compared with a fit, be it their mean."""
+        """Whether a fit to the returns is subtracted from them: a local baseline, or their mean."""
         return self.baseline == "local" or self.standardize != "no"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(LossOptions):
-    """Step 2 in numbers and names: config, engines, devices and service hold this one value.
+    """All settings of step 2, as numbers and names.
 
-    The fields mean what they mean in `TrainConfig`.
+    Config, engines, devices and service hold this one value. The fields have the same meaning as
+    in `TrainConfig`.
     """
 
     bounds: Bounds
-    """The public box in which observations usually lie, one pair for each number of an
+    """The public box in which observations usually lie: (low, high) for each number of an
     observation."""
     actions: int | Bounds
-    """How many there are; or, where they are continuous, the range of each."""
+    """The number of discrete actions; or the range (low, high) of each continuous one."""
     max_steps: int
-    """Of an episode."""
+    """The largest number of steps in an episode."""
     score_threshold: float
-    """Θ."""
+    """Θ: an episode with at least this score is a success."""
     hidden: tuple[int, ...] = (16,)
     biases: bool = False
     normalize: bool = True
     estimator: Literal["policy-gradient", "evolution"] = "evolution"
     spread: float = 1.0
     std: float = 0.5
-    """Of a continuous action, in units of half its range."""
+    """The standard deviation of a continuous action, in units of half its range."""
     action: Literal["sampled", "argmax"] = "sampled"
     score: Literal["training", "greedy"] = "greedy"
     bootstrap: Literal["zero", "always", "timeout"] = "timeout"
@@ -83,7 +85,7 @@ class Recipe(LossOptions):
 
     @property
     def outputs(self) -> int:
-        """Of the policy: logits, or means."""
+        """The number of the policy's outputs: logits of discrete actions, or means of others."""
         return self.actions if isinstance(self.actions, int) else len(self.actions)
 
     @property
@@ -106,7 +108,7 @@ class Recipe(LossOptions):
 
     @property
     def card(self) -> dict[str, Any]:
-        """What is the same in every world, as plain data: what a service publishes beside θ."""
+        """The settings that do not depend on the world, as plain data: a service publishes them."""
         return {name: getattr(self, name) for name in CARD}
 
     @classmethod
@@ -119,11 +121,11 @@ class Recipe(LossOptions):
         max_steps: int,
         score_threshold: float,
     ) -> Recipe:
-        """A published recipe, for this device's own world. Names from fixed lists and numbers;
-        whatever else is refused.
+        """Returns the recipe of a published card, completed for this device's own world.
 
-        Who publishes it decides what is asked of this device, not what a report costs: ε is the
-        mechanism's, and the ledger's.
+        A card holds numbers and names from fixed lists; anything else is refused. Whoever publishes
+        it decides what is asked of this device, not how much ε a report costs: the mechanism and
+        the ledger decide that.
         """
         if not isinstance(card, dict) or set(card) != set(CARD):
             raise PgcError("the service's recipe is not one that this version of pgc knows")
@@ -141,12 +143,15 @@ class Recipe(LossOptions):
                 )
             if hints[name] is float and not (type(value) in (int, float) and abs(value) < 1e6):
                 raise PgcError(
-                    f"the service's recipe says {name} = {value!r}, which is no number for it"
+                    f"the service's recipe says {name} = {value!r}, which is no number within ±1e6"
                 )
         widths = card["hidden"]
         fine = isinstance(widths, list | tuple) and len(widths) <= 8
         if not fine or not all(type(w) is int and 1 <= w <= 2**14 for w in widths):
-            raise PgcError(f"the service's recipe has hidden layers of {widths!r}")
+            raise PgcError(
+                f"the service's recipe has hidden layers of {widths!r}; at most 8 are possible, "
+                "of 1 to 16384 units each"
+            )
         world: dict[str, Any] = dict(
             bounds=bounds, actions=actions, max_steps=max_steps, score_threshold=score_threshold
         )
@@ -154,12 +159,12 @@ class Recipe(LossOptions):
 
     @property
     def loss(self) -> LossOptions:
-        """The loss alone: what is compiled for it does not depend on the rest."""
+        """The options of the loss alone; programs compiled for them do not depend on the rest."""
         return LossOptions(**{f.name: getattr(self, f.name) for f in fields(LossOptions)})
 
     @property
     def evolves(self) -> bool:
-        """Whether agents try policies near θ, in place of differentiating."""
+        """Whether agents try out policies near θ instead of computing a policy gradient."""
         return self.estimator == "evolution"
 
     @property
@@ -169,7 +174,7 @@ class Recipe(LossOptions):
 
     @classmethod
     def of(cls, training: Any) -> Recipe:
-        """Returns what the agents of a simulation do (`problem.training`), for real devices."""
+        """Returns the recipe of a simulation's agents (`problem.training`), for real devices."""
         recipe: Recipe = training.recipe
         return recipe
 
@@ -179,4 +184,4 @@ CARD = tuple(
     for f in fields(Recipe)
     if f.name not in ("bounds", "actions", "max_steps", "score_threshold", "image")
 )
-"""The fields that do not belong to a world."""
+"""The names of the fields that do not depend on the world."""

@@ -1,1 +1,1 @@
-"""What privacy is claimed, what it adds up to, and how to try to break it."""
+"""What privacy a run claims, what many reports cost together, and how to try to break a claim."""

@@ -1,6 +1,6 @@
-"""`pgc inspect`: what exactly is in this offer, report, ledger or run.
+"""`pgc inspect`: says what exactly is in an offer, a report, a ledger or a run.
 
-Facts in order, each a name and its words.
+The facts come in order, each with a name and a description.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ Facts = dict[str, Any]
 
 
 def inspect(path: Path, offer: Path | None = None) -> Facts:
-    """Whatever the file (or run folder) is; a report is explained fully with the offer that it
-    answers.
+    """Returns the facts about a file or run folder, of whichever kind it is.
+
+    A report is explained fully only with the offer that it answers.
     """
     if path.is_dir():
         return inspect_run(path)
@@ -39,8 +40,8 @@ def inspect(path: Path, offer: Path | None = None) -> Facts:
         return inspect_report(data, None if offer is None else Offer.decode(_read(offer)))
     begins = f"begins with {data[:1].hex()}" if data else "is empty"
     raise PgcError(
-        f"{path} is no offer, report, ledger or run of pgc: it {begins}, an offer with d1, a "
-        "report with e1"
+        f"{path} is no offer, report, ledger or run of pgc: it {begins}; an offer begins with d1, "
+        "a report with e1"
     )
 
 
@@ -54,7 +55,7 @@ def _read(path: Path) -> bytes:
 
 
 def inspect_offer(offer: Offer) -> Facts:
-    """What a device is asked for, what it costs, and what would leave it."""
+    """Returns what a device is asked for, what it costs, and what would leave it."""
     query, mechanism = offer.query, offer.query.mechanism
     symbols = mechanism.parameters
     asked = (
@@ -87,7 +88,7 @@ def inspect_offer(offer: Offer) -> Facts:
 
 
 def inspect_report(data: bytes, offer: Offer | None) -> Facts:
-    """What left a device, and what can be made of it."""
+    """Returns what left a device, and what it means."""
     number, version, payload = split(data)
     facts: Facts = {
         "this is": f"a report of {len(data)} bytes: all that left a device for one offer",
@@ -122,7 +123,7 @@ def is_ledger(path: Path) -> bool:
             return bool(db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION)
         finally:
             db.close()
-    except sqlite3.Error as error:  # busy, or to be recovered first: that is for Ledger.open to say
+    except sqlite3.Error as error:  # busy, or to be recovered first: opening it will say so
         return error.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN)
 
 
@@ -130,7 +131,7 @@ def inspect_ledger(path: Path) -> Facts:
     """Says what a device has spent, with every check that a device makes, and changes nothing."""
     balance = look(path)
     return {
-        "this is": "a device's ledger: whole, of this version, its sum right",
+        "this is": "a device's ledger: undamaged, and its charges add up to what was spent",
         "limit": words(balance.most),
         "spent": f"{words(balance.spent)} on {balance.reports} report(s)",
         "left": words(balance.left),
@@ -144,7 +145,7 @@ def inspect_ledger(path: Path) -> Facts:
 
 
 def inspect_run(path: Path) -> Facts:
-    """What the agents of a run promised."""
+    """Returns what the agents of a run promised."""
     try:
         statement: Facts = json.loads((path / "privacy.json").read_text())
     except (OSError, ValueError):

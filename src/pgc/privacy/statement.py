@@ -1,4 +1,4 @@
-"""privacy.json: what leaves an agent, what it promises, and what it does not protect."""
+"""privacy.json: what leaves an agent, what privacy is promised, and what is not protected."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pgc.config.problem import Problem
 
 
 def privacy_statement(problem: Problem) -> dict[str, Any]:
-    """For a reviewer: mechanism, parameters, ε per report and in total, unit of privacy, what is
-    not protected.
+    """Returns what a reviewer needs: mechanism, parameters, ε per report and in total, unit of
+    privacy, and what is not protected.
     """
     config, mechanism = problem.config, problem.randomiser.mechanism
     guarantee = mechanism.guarantee

@@ -13,12 +13,12 @@ from pgc.errors import PgcError
 
 NANO = 10**9
 LARGEST_NANO = 1000 * NANO
-"""ε = 1000: far beyond any promise, and sums of many such fit into 64 bits."""
+"""The largest ε that can be charged, 1000: sums of many such still fit into 64 bits."""
 
 
 def split_budget(epsilon: float, score_epsilon: float, submissions: int) -> tuple[float, float]:
-    """ε of the gradient and of the score bit in one of T submissions, rounded down: T times their
-    sum never exceeds ε.
+    """Returns the ε of the gradient and of the score bit in one of T submissions, rounded down so
+    that T times their sum never exceeds ε.
     """
     if math.isinf(epsilon):
         return epsilon, score_epsilon / submissions
@@ -32,23 +32,24 @@ def split_budget(epsilon: float, score_epsilon: float, submissions: int) -> tupl
 
 
 def nano_of(epsilon: float) -> int:
-    """ε as a whole number of nano-ε, rounded down.
+    """Returns ε as a whole number of nano-ε, rounded down.
 
-    A number is taken as it is written: 0.1 is 100,000,000, ten of them 1.
+    A float counts as the decimal number that it prints as: 0.1 is 100,000,000 nano-ε, and ten times
+    that is ε = 1.
     """
     if not 0 <= epsilon <= LARGEST_NANO / NANO:
         raise PgcError(
             f"an epsilon that can be charged is between 0 and {LARGEST_NANO // NANO}, not "
             f"{epsilon:g}"
         )
-    epsilon = float(epsilon)  # exactly, also from float32
+    epsilon = float(epsilon)  # exact, also for a float32
     nearest = round(epsilon * NANO)
     return nearest if epsilon_of(nearest) == epsilon else int(Decimal(repr(epsilon)) * NANO)
 
 
 def epsilon_of(nano: int) -> float:
-    """The largest float that is no more than so many nano-ε: what a mechanism promises is never
-    more than what is charged.
+    """Returns the largest float that is at most this number of nano-ε, so that the ε of a mechanism
+    is never more than the ε that is charged.
     """
     epsilon = nano / NANO
     while Fraction(epsilon) > Fraction(nano, NANO):

@@ -1,10 +1,10 @@
-"""Step 3 on a real device: a mechanism's code, with secret bits of the operating system. The public
-part comes from a seed.
+"""Step 3 on a real device: draws a mechanism's code with secret bits of the operating system. The
+public words come from a seed.
 
-A mechanism that compares integers (`Mechanism.integers`) releases what it simulates, word for word:
+A mechanism that compares integers (`Mechanism.integers`) releases exactly what it simulates:
 `prepare` is deterministic, and `draw` compares uniform 32-bit words with thresholds that were
 rounded to the safe side. `laplace` has a form of its own on a lattice (`exact/lattice.py`). The
-others have no exact form, and refuse.
+other mechanisms have no exact form, and refuse to be released.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pgc.randomise.mechanisms.score_bit import ScoreBit
 def release(mechanism: Mechanism, gradient: Any, seed: bytes) -> Any:
     """Draws the code of one report of any array-like gradient.
 
-    `seed` is public and new for every report; a hostile one costs no ε.
+    `seed` is public and new for every report; a hostile one cannot weaken the guarantee.
     """
     return mechanism.release(as_vector(gradient), seed)
 

@@ -1,6 +1,6 @@
 """Step 3 in a simulation: the same mechanisms, with random words that a seed decides.
 
-Never for a release (see `release.py`).
+These draws must never be released (see `release.py`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Randomiser:
     submissions_per_agent: int = 1
     """T: how often one agent submits before it has spent its budget."""
     control: bool | jax.Array = False
-    """Whether every gradient is replaced by zero before the mechanism: shows what pure noise would
-    do."""
+    """Whether every gradient is replaced by zero before the mechanism, to show what noise alone
+    achieves."""
 
     def __post_init__(self) -> None:
-        """Whatever mechanism comes, its numbers are traced."""
-        if isinstance(self.mechanism, Mechanism):  # not so while JAX takes the tree apart
+        """Turns the mechanism's numbers into arguments of compiled programs."""
+        if isinstance(self.mechanism, Mechanism):  # it is not while JAX takes the tree apart
             trace_numbers(self.mechanism)
 
 
@@ -44,7 +44,7 @@ trace_fields(Randomiser, "mechanism", "control")
 def words_for_report(randomiser: Randomiser, at: Address) -> tuple[jax.Array, jax.Array]:
     """Returns the public and the secret words of a report, (words, *batch).
 
-    On a device the system makes the secret ones.
+    On a device, the secret words come from the operating system.
     """
     public, secret = randomiser.mechanism.simulated_words
     return (

@@ -57,6 +57,7 @@ def test_a_traced_mechanism_has_no_epsilon_to_read():
 
 
 def test_the_float32_numbers_of_laplace_also_keep_epsilon(rng):
+    trace_numbers(Laplace(dim=3, epsilon=1.0, clip=1.0))
     for epsilon, clip in [
         (5.0, 0.3),
         (0.7, 0.1),

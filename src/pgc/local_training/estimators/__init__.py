@@ -1,3 +1,3 @@
-"""What of its episodes an agent reports: the policy gradient, or evolution; and the baselines of
-either.
+"""How an agent computes what it reports from its episodes: the policy gradient, or evolution; and
+their baselines.
 """

@@ -1,13 +1,13 @@
-"""A value function that an agent fits to its own episodes: least squares, forgotten after the
+"""A value function that an agent fits to its own episodes by least squares, and forgets after the
 report. It costs no ε.
 
     V̂(s, t) = β·f(s, t),   f = (1, τ, τ², x_1, …, x_n, x_1², …, x_n²),   τ = t/T_max,
     x = s scaled to [−1, 1] by public bounds
 
-Subtracted from the returns it leaves what an action changed, so a few local episodes point the way
-that many would without it (Duan et al. 2016 use such features in "Benchmarking deep reinforcement
-learning for continuous control"). A critic in θ would have to be learnt through the noise; this one
-is learnt in private.
+Subtracting it from the returns leaves the effect of the actions, so that a few local episodes give
+as good a gradient as many would without it (Duan et al. 2016 use such features in "Benchmarking
+deep reinforcement learning for continuous control"). A critic in θ would have to be learnt through
+the noise; this one is learnt in private.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pgc.numerics.elimination import ridge_regression
 from pgc.spaces import Bounds
 
 RIDGE = 1e-3
-"""Of the mean diagonal: keeps a fit to few steps finite."""
+"""The ridge, as a share of the mean diagonal; it keeps a fit to few steps finite."""
 
 
 def features(observation: jax.Array, step: jax.Array, bounds: Bounds, max_steps: int) -> jax.Array:
-    """F (features, *batch) of observations (n, *batch) at steps (*batch)."""
+    """Returns f (features, *batch) of observations (n, *batch) at steps (*batch)."""
     low, high = (jnp.asarray(end, observation.dtype) for end in zip(*bounds, strict=True))
     shape = (-1, *[1] * (observation.ndim - 1))
     x = (observation - ((low + high) / 2).reshape(shape)) * (2 / (high - low)).reshape(shape)
@@ -32,7 +32,7 @@ def features(observation: jax.Array, step: jax.Array, bounds: Bounds, max_steps:
 
 
 def fit(gram: jax.Array, cross: jax.Array) -> jax.Array:
-    """β (k, *batch) from Σ f fᵀ (k, k, *batch) and Σ R f (k, *batch)."""
+    """Returns β (k, *batch) from Σ f fᵀ (k, k, *batch) and Σ R f (k, *batch)."""
     k = gram.shape[0]
     mean = sum((gram[i, i] for i in range(1, k)), gram[0, 0]) / k
     return ridge_regression(gram, cross, jnp.maximum(RIDGE * mean, 1e-12))

@@ -1,10 +1,11 @@
-"""How an agent makes the coordinates that it reports of its local episodes: the policy gradient, or
-evolution.
+"""How an agent computes the coordinates that it reports from its local episodes: by the policy
+gradient, or by evolution.
 
-Each is written twice. `coordinates` is the definition, on whole episodes of one agent. The other
-methods give the same while many agents play side by side (the last axis is the lane) and no episode
-is stored: `note` what each step is, `advance` the traces of the episode by a chunk of steps,
-`finish` the episode into sums over a report's episodes, `combine` those.
+Each estimator is written twice. `coordinates` is the definition, on whole episodes of one agent.
+The other methods compute the same while many agents play side by side (the last axis is the lane)
+and no episode is stored: `note` keeps what is needed of a step, `advance` adds a chunk of steps to
+the traces of the episode, `finish` turns these into the episode's sums, and `combine` computes the
+coordinates from the sums over all episodes of a report.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from pgc.numerics.projection import lift, project
 
 
 class Step(NamedTuple):
-    """What one step was: s_t, t, what the network made of it, and the action."""
+    """One step: s_t, t, the network's forward pass at s_t, and the action."""
 
     observation: jax.Array
     t: jax.Array
-    inputs: tuple[jax.Array, ...]  # of its layers
+    inputs: tuple[jax.Array, ...]  # inputs of the network's layers
     outputs: jax.Array
     value: jax.Array
     action: jax.Array
@@ -52,36 +53,36 @@ class End(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyGradient:
-    """Wᵀ g, g the gradient of the paper's loss (`loss.py`; while playing, `streaming.py`)."""
+    """Computes Wᵀ g, with g the gradient of the paper's loss (`loss.py`, `streaming.py`)."""
 
     policy: Policy
     loss: LossOptions
     world: World
 
     def parameters(self, theta: jax.Array, basis: jax.Array | None, xi: jax.Array) -> jax.Array:
-        """Those that a local episode is played with: θ."""
+        """Returns the parameters with which a local episode is played: θ."""
         return theta
 
     def coordinates(
         self, theta: jax.Array, basis: jax.Array | None, episodes: Sequence[Episode], xi: jax.Array
     ) -> jax.Array:
-        """The definition of z."""
+        """Returns z by its definition, from whole episodes."""
         return project(basis, gradient(theta, episodes, self.policy, self.loss, self.world))
 
     def start(self, batch: tuple[int, ...]) -> streaming.Traces:
-        """Before the first step of an episode."""
+        """Returns the traces before the first step of an episode."""
         return streaming.start(
             self.policy.dim, batch, _features(self.loss, self.world) if self.loss.fits else 0
         )
 
     def nothing(self, batch: tuple[int, ...]) -> streaming.Gradients:
-        """Before the first episode is finished."""
+        """Returns the sums before the first episode is finished."""
         return streaming.finish(
             self.start(batch), jnp.zeros(batch, jnp.int32), jnp.zeros(batch), self.loss
         )
 
     def note(self, params: Any, step: Step) -> streaming.Tape:
-        """What is kept of a step until its chunk is played."""
+        """Returns what is kept of a step until its chunk is played."""
         f = (
             fit_features(self.loss, step.observation, step.t, self.world)
             if self.loss.fits
@@ -94,13 +95,15 @@ class PolicyGradient:
     def advance(
         self, traces: Any, notes: Any, rewards: jax.Array, lived: jax.Array, begins: jax.Array
     ) -> streaming.Traces:
-        """Add a chunk of steps: notes and rewards with a leading time axis, which of them happened,
-        and whether s_0 is there.
+        """Returns the traces after a chunk of steps.
+
+        `notes`, `rewards` and `lived` (which steps happened) have a leading time axis; `begins`
+        says whether s_0 is in the chunk.
         """
         return streaming.advance(self.policy, traces, notes, rewards, lived, self.loss.discount)
 
     def finish(self, traces: Any, theta: jax.Array, xi: jax.Array, end: End) -> streaming.Gradients:
-        """The sums of one whole episode."""
+        """Returns the sums of one whole episode."""
         last_value = jnp.zeros(end.length.shape)
         if self.loss.bootstrap != "zero" and self.loss.critic:
             _, value = self.policy.apply(self.policy.unflatten(theta), end.observation)
@@ -114,20 +117,20 @@ class PolicyGradient:
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """Which way was better among policies that were tried near θ, each greedily for one episode
-    (`evolution.py`).
+    """Computes which direction was better among policies near θ, each of which was tried greedily
+    for one episode (`evolution.py`).
     """
 
     policy: Policy
     loss: LossOptions
     world: World
     spread: float
-    """σ: how far from θ, in the coordinates that are reported."""
+    """σ: how far from θ policies are tried, in the coordinates that are reported."""
     dim: int
-    """How many those are."""
+    """The number of coordinates that are reported."""
 
     def parameters(self, theta: jax.Array, basis: jax.Array | None, xi: jax.Array) -> jax.Array:
-        """Those that a local episode is played with: θ + σ W ξ."""
+        """Returns the parameters with which a local episode is played: θ + σ W ξ."""
         return theta + self.spread * (
             lift(basis, xi) if xi.ndim == 1 else jax.vmap(lift, -1, -1)(basis, xi)
         )
@@ -135,7 +138,7 @@ class Evolution:
     def coordinates(
         self, theta: jax.Array, basis: jax.Array | None, episodes: Sequence[Episode], xi: jax.Array
     ) -> jax.Array:
-        """The definition of z, for episodes that were played with ξ (dim, e)."""
+        """Returns z by its definition, from whole episodes played with ξ (dim, e)."""
         return (
             evolution.coordinates(
                 *fit_returns(theta, episodes, self.policy, self.loss, self.world), xi
@@ -144,27 +147,29 @@ class Evolution:
         )
 
     def start(self, batch: tuple[int, ...]) -> evolution.Traces:
-        """Before the first step of an episode."""
+        """Returns the traces before the first step of an episode."""
         return evolution.start(batch, _features(self.loss, self.world))
 
     def nothing(self, batch: tuple[int, ...]) -> evolution.Sums:
-        """Before the first episode is finished."""
+        """Returns the sums before the first episode is finished."""
         return evolution.finish(self.start(batch), jnp.zeros((self.dim, *batch)))
 
     def note(self, params: Any, step: Step) -> jax.Array:
-        """What is kept of a step until its chunk is played."""
+        """Returns what is kept of a step until its chunk is played."""
         return fit_features(self.loss, step.observation, step.t, self.world)
 
     def advance(
         self, traces: Any, notes: Any, rewards: jax.Array, lived: jax.Array, begins: jax.Array
     ) -> evolution.Traces:
-        """Add a chunk of steps: notes and rewards with a leading time axis, which of them happened,
-        and whether s_0 is there.
+        """Returns the traces after a chunk of steps.
+
+        `notes`, `rewards` and `lived` (which steps happened) have a leading time axis; `begins`
+        says whether s_0 is in the chunk.
         """
         return evolution.advance(traces, notes, rewards, lived, begins, self.loss.discount)
 
     def finish(self, traces: Any, theta: jax.Array, xi: jax.Array, end: End) -> evolution.Sums:
-        """The sums of one whole episode, which was played with ξ (dim, *batch)."""
+        """Returns the sums of one whole episode, which was played with ξ (dim, *batch)."""
         return evolution.finish(traces, xi)
 
     def combine(self, sums: Any, basis: jax.Array | None, episodes: int) -> jax.Array:
@@ -179,8 +184,8 @@ def make_estimator(
     recipe: Recipe, policy: Policy | TorchPolicy, world: World, dim: int
 ) -> Estimator:
     """Returns the estimator that a recipe names, for reports of `dim` numbers."""
-    # one in PyTorch is differentiated by itself (`on_host.py`); of the estimator it needs the
-    # options alone
+    # A policy in PyTorch differentiates itself (`on_host.py`), and needs only the options of the
+    # estimator.
     made: Any = policy
     if recipe.evolves:
         return Evolution(policy=made, loss=recipe.loss, world=world, spread=recipe.spread, dim=dim)
@@ -188,7 +193,7 @@ def make_estimator(
 
 
 def _features(loss: LossOptions, world: World) -> int:
-    """How many numbers returns are fitted with."""
+    """Returns the number of features of the fit to the returns."""
     return int(
         fit_features(loss, jnp.zeros((world.observation_dim,)), jnp.zeros(()), world).shape[0]
     )

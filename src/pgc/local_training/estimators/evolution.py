@@ -1,5 +1,5 @@
 """A gradient without derivatives: an agent tries policies near θ, each for one whole episode, and
-reports which way was better.
+reports which direction was better.
 
 Episode e is played greedily with θ + σ·W ξ_e, ξ_e standard normal in the subspace W of the offer,
 and
@@ -9,13 +9,13 @@ and
 estimates the gradient of the loss with respect to the k coefficients of W, smoothed over σ
 (Salimans et al. 2017, "Evolution strategies as a scalable alternative to reinforcement learning").
 R_e is the discounted return from the first state and V̂ the agent's local baseline (`baseline.py`),
-fitted to every step of its episodes: luck with the first state does not count. The ridge regression
-on what was tried, in place of the plain sum, makes up for directions that were tried more than
-others.
+fitted to every step of its episodes, so that a lucky first state does not count. The ridge
+regression on the tried ξ_e, in place of the plain sum, makes up for directions that were tried more
+than others.
 
-It suits a report under local privacy. A small subspace is where it needs few episodes; what is
-judged is what is deployed, the greedy policy; and a reward that random actions never find is found
-by a policy that is wrong in one piece.
+It suits reports under local privacy: it needs few episodes in a small subspace; it judges the
+greedy policy, which is what is deployed; and it can find a reward that random actions never find,
+because a tried policy differs from θ in the same way for a whole episode.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pgc.local_training.recipe import LossOptions
 from pgc.numerics.elimination import ridge_regression
 
 MOST_DIRECTIONS = 256
-"""A report's ridge regression takes their square in memory."""
+"""The most coordinates of a report; its ridge regression takes memory for their square."""
 
 
 class Traces(NamedTuple):
@@ -56,7 +56,7 @@ class Sums(NamedTuple):
 
 
 def start(batch: tuple[int, ...], features: int) -> Traces:
-    """Before the first step."""
+    """Returns the traces before the first step of an episode."""
     return Traces(
         jnp.zeros(batch), jnp.ones(batch), jnp.zeros((features, *batch)), no_sums(batch, features)
     )
@@ -70,8 +70,10 @@ def advance(
     begins: jax.Array,
     discount: float,
 ) -> Traces:
-    """Add a chunk of n steps: f_t (n, k, *batch), rewards (n, *batch), which of them happened, and
-    where s_0 is among them.
+    """Returns the traces after a chunk of n steps.
+
+    `features` are f_t (n, k, *batch) and `rewards` (n, *batch); `lived` says which steps happened,
+    and `begins` where s_0 is the first of them.
     """
     value, power = traces.value, traces.power
     for reward, live in zip(rewards, lived, strict=True):
@@ -82,7 +84,7 @@ def advance(
 
 
 def finish(traces: Traces, xi: jax.Array) -> Sums:
-    """The sums of one whole episode that was played with ξ (dim, *batch)."""
+    """Returns the sums of one whole episode that was played with ξ (dim, *batch)."""
     by_feature = traces.first[:, None] * xi[None]
     return Sums(
         traces.value * xi,
@@ -95,7 +97,7 @@ def finish(traces: Traces, xi: jax.Array) -> Sums:
 
 
 def combine(total: Sums, episodes: int, options: LossOptions) -> jax.Array:
-    """The coordinates σ·z (dim, *batch) from the sums over a report's local episodes."""
+    """Returns σ·z (dim, *batch) from the sums over a report's local episodes."""
     beta = fitted(options, total.sums.gram, total.sums.total)
     mean = (total.values - sum_of_products(list(beta), list(total.firsts))) / episodes
     # the first feature is 1
@@ -104,6 +106,6 @@ def combine(total: Sums, episodes: int, options: LossOptions) -> jax.Array:
 
 
 def coordinates(values: jax.Array, firsts: jax.Array, beta: jax.Array, xi: jax.Array) -> jax.Array:
-    """The definition of σ·z, from R_e (e,), f(s_0) (k, e), β and ξ (dim, e) of all episodes."""
+    """Returns σ·z by its definition, from R_e (e,), f(s_0) (k, e), β and ξ (dim, e)."""
     advantage = values - beta @ firsts
     return -ridge_regression(xi @ xi.T, xi @ (advantage - jnp.mean(advantage)), xi.shape[0])

@@ -30,7 +30,7 @@ from pgc.local_training.recipe import LossOptions
 from pgc.local_training.worlds.base import World
 
 STD_FLOOR = 1e-6
-"""Returns that are all alike are only centred."""
+"""The least deviation to divide by, so that returns that are all alike are only centred."""
 
 
 class Episode(NamedTuple):
@@ -46,7 +46,7 @@ class Episode(NamedTuple):
 def shaped_reward(
     kind: str, reward: jax.Array, ends: jax.Array, terminated: jax.Array, success: jax.Array
 ) -> jax.Array:
-    """The reward that the loss sees at one step.
+    """Returns the reward that the loss sees at one step.
 
     `step`: the world's own. `end`: 0 until the episode ends, then +1 if its score reached Θ, else
     −1. `failure`: −1 on reaching a terminal state, else 0.
@@ -59,8 +59,10 @@ def shaped_reward(
 
 
 def bootstrap_value(options: LossOptions, value: jax.Array, terminated: jax.Array) -> jax.Array:
-    """What stands for V(s_T): `zero` nothing, `always` the network's value, `timeout` that only if
-    s_T is not terminal.
+    """Returns the number that takes the place of V(s_T) in the returns.
+
+    It is 0 for `zero`, the network's value for `always`, and for `timeout` the network's value if
+    s_T is not terminal, else 0.
     """
     kind = options.bootstrap
     if kind == "zero" or not options.critic:
@@ -73,7 +75,7 @@ def bootstrap_value(options: LossOptions, value: jax.Array, terminated: jax.Arra
 def returns(
     rewards: jax.Array, length: jax.Array, last_value: jax.Array, discount: float
 ) -> jax.Array:
-    """R_t for t < T; anything after."""
+    """Returns R_t for t < T; later entries have no meaning."""
 
     def back(after: jax.Array, at: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reward, t = at
@@ -87,13 +89,13 @@ def returns(
 def episode_loss(
     theta: jax.Array, episode: Episode, targets: jax.Array, policy: Policy, options: LossOptions
 ) -> jax.Array:
-    """L̂_n for one episode and given targets (constants)."""
+    """Returns L̂_n for one episode and given targets, which are constants of the gradient."""
     observations = episode.observations[:, :-1]
     params = policy.unflatten(jnp.broadcast_to(theta[:, None], (policy.dim, observations.shape[1])))
     outputs, values = policy.apply(params, observations)  # (outputs, capacity), (capacity,)
     chosen = policy.actions.log_probability(outputs, episode.actions)
     entropy = policy.actions.entropy(outputs)
-    values = values if options.critic else targets  # no value loss ...
+    values = values if options.critic else targets  # without a critic: no value loss ...
     # ... and no baseline
     advantage = jax.lax.stop_gradient(targets - values if options.critic else targets)
 
@@ -110,7 +112,7 @@ def episode_loss(
 def episode_returns(
     theta: jax.Array, episode: Episode, policy: Policy, options: LossOptions, threshold: float
 ) -> jax.Array:
-    """R_t of an episode under the chosen reward shape and bootstrap."""
+    """Returns R_t of an episode under the chosen reward shape and bootstrap."""
     t = jnp.arange(episode.rewards.shape[0])
     happened = t < episode.length
     score = jnp.cumsum(jnp.where(happened, episode.rewards, 0.0))
@@ -134,14 +136,14 @@ def episode_returns(
 def fit_features(
     options: LossOptions, observation: jax.Array, step: jax.Array, world: World
 ) -> jax.Array:
-    """What returns are fitted with: the features of a local baseline, or a constant."""
+    """Returns the features of the fit to the returns: of a local baseline, or a constant."""
     if options.baseline == "local":
         return baseline.features(observation, step, world.observation_bounds, world.max_steps)
     return jnp.ones((1, *observation.shape[1:]))
 
 
 def fitted(options: LossOptions, gram: jax.Array, cross: jax.Array) -> jax.Array:
-    """The coefficients: of the local baseline, or the mean."""
+    """Returns the coefficients of the fit: those of the local baseline, or the mean."""
     return (
         baseline.fit(gram, cross)
         if options.baseline == "local"
@@ -156,9 +158,9 @@ def fit_returns(
     options: LossOptions,
     world: World,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """R_0 (e,), f(s_0) (k, e), and the coefficients β of the agent's fit to all its steps.
+    """Returns R_0 (e,), f(s_0) (k, e), and the coefficients β of the agent's fit to all its steps.
 
-    Nothing stands for V(s_T).
+    The returns are not bootstrapped: V(s_T) counts as 0.
     """
     options = replace(options, bootstrap="zero")
     returns = [episode_returns(theta, e, policy, options, world.score_threshold) for e in episodes]
@@ -173,7 +175,7 @@ def _with_features(
     options: LossOptions,
     world: World,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """R_t (e, t) and f_t (k, e, t), zero where no step was, and which steps were."""
+    """Returns R_t (e, t) and f_t (k, e, t), zero where no step happened, and which did."""
     happened = jnp.stack([jnp.arange(e.rewards.shape[0]) < e.length for e in episodes])
     stacked = jnp.where(happened, jnp.stack(all_returns), 0.0)
     steps = jnp.arange(stacked.shape[1])
@@ -193,10 +195,10 @@ def gradient(
     options: LossOptions,
     world: World,
 ) -> jax.Array:
-    """g_n = ∂L̂_n/∂θ', the mean over the local episodes of one report.
+    """Returns g_n = ∂L̂_n/∂θ', averaged over the local episodes of one report.
 
     With `standardize`, returns are centred (and divided by their deviation) over all steps of all
-    these episodes; with a `local` baseline they are compared with a fit to all of them.
+    these episodes; with a `local` baseline, a fit to all of them is subtracted.
     """
     all_returns = [
         episode_returns(theta, e, policy, options, world.score_threshold) for e in episodes

@@ -9,13 +9,13 @@ eligibility trace:
 
     Σ_t R_t φ_t = Σ_j r_j e_j,      e_j = γ e_{j−1} + φ_j.
 
-A bootstrap is a last reward γ·V(s_T). Returns less a fit, (R_t − β·f_t)/σ, need Σ f_t φ_t, Σ f_t
-f_tᵀ, Σ R_t f_t and Σ R_t², which are running sums as well (f_t = 1 for returns that are only
-centred). Memory is O(d) whatever the episode's length.
+A bootstrap acts as a last reward of γ·V(s_T). Returns minus a fit, (R_t − β·f_t)/σ, need Σ f_t φ_t,
+Σ f_t f_tᵀ, Σ R_t f_t and Σ R_t², which are running sums as well (f_t = 1 for returns that are only
+centred). Memory is O(d), however long the episode is.
 
 Steps are added a *chunk* of n at a time: `tape` notes each step's layer inputs and cotangents
-(small), and `advance` forms all n outer products at once, so that the d-sized sums are touched once
-a chunk and not once a step.
+(small), and `advance` forms all n outer products at once, so that the d-sized sums are updated once
+per chunk and not once per step.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Tape(NamedTuple):
     A chunk has a leading time axis.
     """
 
-    inputs: tuple[jax.Array, ...]  # of each shared layer, and of the heads
+    inputs: tuple[jax.Array, ...]  # inputs of each shared layer, and of the heads
     features: jax.Array | None  # f_t, where returns are fitted
     phi: tuple[jax.Array, ...]  # cotangents of each layer for φ_t
-    rest: tuple[jax.Array, ...]  # and for −V_t φ_t − β ∇H_t
+    rest: tuple[jax.Array, ...]  # cotangents of each layer for −V_t φ_t − β ∇H_t
 
 
 class ReturnSums(NamedTuple):
@@ -55,7 +55,7 @@ class ReturnSums(NamedTuple):
 
 
 class Fitting(NamedTuple):
-    """What fitted returns need besides."""
+    """The additional sums that are needed where returns are fitted."""
 
     rest: jax.Array  # Σ_t (−V_t φ_t − β ∇H_t)
     plain: jax.Array  # Σ_t f_t φ_t (k, d, *batch)
@@ -78,7 +78,7 @@ class Gradients(NamedTuple):
 
 
 def start(dim: int, batch: tuple[int, ...], features: int) -> Traces:
-    """Empty traces, for returns that are fitted with so many features, or not at all (0)."""
+    """Returns empty traces, for a fit to the returns with this many features (0 for no fit)."""
     zeros = jnp.zeros((dim, *batch))
     if not features:
         return Traces(zeros, zeros, None)
@@ -88,7 +88,7 @@ def start(dim: int, batch: tuple[int, ...], features: int) -> Traces:
 
 
 def no_sums(batch: tuple[int, ...], features: int) -> ReturnSums:
-    """Before the first step."""
+    """Returns the sums before the first step: zeros."""
     one, each, pairs = (
         jnp.zeros((*shape, *batch)) for shape in ((), (features,), (features, features))
     )
@@ -105,7 +105,7 @@ def tape(
     features: jax.Array | None,
     options: LossOptions,
 ) -> Tape:
-    """Note one step, given the network's `forward` at s_t, the action taken, and f_t."""
+    """Records one step, given the network's `forward` at s_t, the action taken, and f_t."""
     to_outputs, minus_entropy = policy.actions.cotangents(outputs, action)
     to_value = jnp.full_like(value, -2 * options.value_weight if options.critic else 0.0)
     value = value if options.critic else jnp.zeros_like(value)
@@ -127,12 +127,14 @@ def advance(
     lived: jax.Array,
     discount: float,
 ) -> Traces:
-    """Add a chunk of n steps: tape, rewards (n, *batch), and which of them happened (the first few
-    of each lane).
+    """Returns the traces after a chunk of n steps.
+
+    `rewards` are (n, *batch); `lived` says which steps happened, the first few of each lane.
     """
     n = rewards.shape[0]
     rewards = jnp.where(lived, rewards, 0.0)
-    # R_t as far as this chunk knows it, and Σ_j γ^{j+1} r_j, its worth to the steps before.
+    # R_t as far as the rewards of this chunk go; for t = −1, Σ_j γ^{j+1} r_j, which is what they
+    # add to the return of the step before the chunk.
     # (n + 1, n): j − t for t = −1 … n − 1
     ahead = np.subtract.outer(np.arange(n), np.arange(-1, n)).T
     discounting = jnp.asarray(
@@ -145,7 +147,7 @@ def advance(
     rest = [lived[:, None] * c for c in chunk.rest]
 
     def multiply_out(weight: jax.Array | None, add_rest: bool) -> jax.Array:
-        """Σ_t weight_t·φ_t, and Σ_t rest_t."""
+        """Returns Σ_t weight_t·φ_t (0 without a weight), plus Σ_t rest_t if `add_rest`."""
         cotangents = rest if weight is None else [weight[:, None] * c for c in chunk.phi]
         if weight is not None and add_rest:
             cotangents = [c + r for c, r in zip(cotangents, rest, strict=True)]
@@ -166,9 +168,9 @@ def advance(
 def finish(
     traces: Traces, length: jax.Array, last_value: jax.Array, options: LossOptions
 ) -> Gradients:
-    """The sums of a whole episode, bootstrap included.
+    """Returns the sums of a whole episode, bootstrap included.
 
-    `last_value` stands for V(s_T) (see `bootstrap_value`).
+    `last_value` takes the place of V(s_T) (see `bootstrap_value`).
     """
     last_reward = options.discount * last_value
     weight = (
@@ -184,7 +186,7 @@ def finish(
 
 
 def combine(total: Gradients, episodes: int, options: LossOptions) -> jax.Array:
-    """g_n from the sums over a report's local episodes."""
+    """Returns g_n from the sums over a report's local episodes."""
     if total.more is None:
         return total.weighted / episodes
     rest, plain, s = total.more
@@ -202,7 +204,10 @@ def combine(total: Gradients, episodes: int, options: LossOptions) -> jax.Array:
 def add_steps(
     s: ReturnSums, features: jax.Array, rewards: jax.Array, lived: jax.Array, discount: float
 ) -> ReturnSums:
-    """Add a chunk of steps: f_t (n, k, *batch), rewards (n, *batch), and which of them happened."""
+    """Returns the sums after a chunk of n steps, with f_t (n, k, *batch) and rewards (n, *batch).
+
+    `lived` says which steps happened.
+    """
     f = lived[:, None] * features
     for i in range(rewards.shape[0]):
         shifted = s._replace(
@@ -216,7 +221,7 @@ def add_steps(
 
 
 def _add_reward(sums: ReturnSums, reward: jax.Array) -> ReturnSums:
-    """A reward at the current step j reaches R_t of every step so far with weight γ^{j−t}."""
+    """Adds a reward at the current step j to R_t of every step so far, with weight γ^{j−t}."""
     return sums._replace(
         total=sums.total + reward * sums.decay,
         squares=sums.squares + 2 * reward * sums.cross + reward**2 * sums.decay2,

@@ -1,1 +1,1 @@
-"""π and V over one flat vector θ: networks, and functions and modules of one's own."""
+"""π and V over one flat vector θ: built-in networks, and users' own functions and modules."""

@@ -20,7 +20,7 @@ from pgc.local_training.recipe import Recipe
 from pgc.spaces import Actions
 
 FLAT = 0.3
-"""How much smaller a policy head is at a `flat` start."""
+"""The factor by which a `flat` initialisation scales the policy head."""
 
 
 class Layer(NamedTuple):
@@ -51,7 +51,7 @@ class ActorCritic:
     hidden: tuple[int, ...] = (16,)
     biases: bool = False
     bounds: tuple[tuple[float, float], ...] | None = None
-    """A public box: observations in it are seen as [−1, 1]. None: as they are."""
+    """The public box that is scaled to [−1, 1] for the network; None leaves observations as is."""
 
     @classmethod
     def of(cls, recipe: Recipe, actions: Actions) -> ActorCritic:
@@ -77,7 +77,7 @@ class ActorCritic:
         return sum(out * (into + self.biases) for out, into in self.shapes)
 
     def unflatten(self, theta: jax.Array) -> Params:
-        """Views of θ (d, *batch) as layers."""
+        """Returns views of θ (d, *batch) as layers."""
         batch, at, layers = theta.shape[1:], 0, []
         for out, into in self.shapes:
             weight = theta[at : at + out * into].reshape(out, into, *batch)
@@ -88,8 +88,8 @@ class ActorCritic:
         return Params(tuple(layers[:-2]), layers[-2], layers[-1])
 
     def apply(self, params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Outputs (logits or means, *batch) and values (*batch) at observations
-        (features, *batch).
+        """Returns outputs (logits or means, *batch) and values (*batch) at observations (features,
+        *batch).
         """
         outputs, value, _ = self.forward(params, observation)
         return outputs, value
@@ -97,7 +97,9 @@ class ActorCritic:
     def forward(
         self, params: Params, observation: jax.Array
     ) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
-        """`apply`, and the inputs of each shared layer and of the heads, which `backward` needs."""
+        """Returns what `apply` returns, and the inputs of each shared layer and of the heads, which
+        `backward` needs.
+        """
         inputs = [self._seen(observation)]
         for layer in params.shared:
             inputs.append(jax.nn.relu(_affine(layer, inputs[-1])))
@@ -114,8 +116,8 @@ class ActorCritic:
         to_outputs: jax.Array,
         to_value: jax.Array,
     ) -> tuple[jax.Array, ...]:
-        """The cotangent of each layer's output, in the order of `shapes`, given those of the
-        policy's outputs and the value.
+        """Returns the cotangent of each layer's output, in the order of `shapes`, given those of
+        the policy's outputs and the value.
 
         A layer's gradient is the outer product of its cotangent and its input (and the cotangent
         itself for the bias).
@@ -133,8 +135,9 @@ class ActorCritic:
     def multiply_out(
         self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]
     ) -> jax.Array:
-        """Σ_t cotangent_t ⊗ input_t of every layer, flat in the order of θ; both have a leading
-        time axis.
+        """Returns Σ_t cotangent_t ⊗ input_t of every layer, as one vector in the order of θ.
+
+        Cotangents and inputs have a leading time axis.
         """
         pieces = []
         for layer, cotangent in enumerate(cotangents):
@@ -159,17 +162,18 @@ class ActorCritic:
         return slice(self.dim - (self.actions.outputs + 1) * inputs, self.dim - inputs)
 
     def scale_outputs(self, theta: jax.Array, factor: jax.Array) -> jax.Array:
-        """θ (d,) whose policy has its outputs multiplied by a factor: the policy's head
-        is linear.
+        """Returns a θ (d,) whose policy outputs are multiplied by a factor.
+
+        Scaling the head is enough, because it is linear.
         """
         return theta.at[self.head].multiply(factor)
 
     def init(self, key: jax.Array, how: str = "glorot") -> jax.Array:
-        """θ_0: `glorot` (uniform ±√(6/(inputs + outputs)), biases zero), `normal` (N(0, 0.1²)),
-        `zeros`, or `flat`.
+        """Returns θ_0: `glorot` (uniform ±√(6/(inputs + outputs)), biases zero), `normal`
+        (N(0, 0.1²)), `zeros`, or `flat`.
 
-        `flat` is Glorot's with a smaller policy head (× 0.3): less has to be unlearnt through the
-        noise.
+        `flat` is `glorot` with a smaller policy head (× 0.3), so that less has to be unlearnt
+        through the noise.
         """
         if how == "normal":
             return 0.1 * jax.random.normal(key, (self.dim,))
@@ -188,7 +192,7 @@ class ActorCritic:
 
 
 class Policy(Protocol):
-    """What plays compiled: `ActorCritic`, or a policy of one's own (`own.py`)."""
+    """A policy that plays in compiled programs: `ActorCritic`, or a user's own (`own.py`)."""
 
     @property
     def dim(self) -> int:
@@ -196,44 +200,47 @@ class Policy(Protocol):
 
     @property
     def actions(self) -> Actions:
-        """What its outputs mean."""
+        """The distribution over actions that the outputs describe."""
 
     def unflatten(self, theta: jax.Array) -> Any:
-        """θ (d, *batch) as `apply` wants it."""
+        """Returns θ (d, *batch) in the form that `apply` takes."""
 
     def apply(self, params: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Outputs (outputs, *batch) and values (*batch) at observations (features, *batch)."""
+        """Returns outputs (outputs, *batch) and values (*batch) at observations (features,
+        *batch).
+        """
 
     def forward(
         self, params: Any, observation: jax.Array
     ) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
-        """`apply`, and what `backward` needs."""
+        """Returns what `apply` returns, and what `backward` needs."""
 
     def backward(
         self, params: Any, inputs: tuple[jax.Array, ...], to_outputs: jax.Array, to_value: jax.Array
     ) -> tuple[jax.Array, ...]:
-        """What each step adds to the gradient, not yet multiplied out, given the cotangents of
-        outputs and value.
+        """Returns what each step adds to the gradient, not yet multiplied out, given the cotangents
+        of outputs and value.
         """
 
     def multiply_out(
         self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]
     ) -> jax.Array:
-        """The gradient (d, *batch) of a chunk of steps: both have a leading time axis."""
+        """Returns the gradient (d, *batch) of steps; both arguments have a leading time axis."""
 
     def init(self, key: jax.Array, how: str = ...) -> jax.Array:
         """Draws θ_0 in the way that `how` names."""
 
 
 def _affine(layer: Layer, x: jax.Array) -> jax.Array:
-    """W x + b, feature first."""
+    """Returns W x + b, feature first."""
     out = sum_of_products([layer.weight[:, i] for i in range(x.shape[0])], list(x))
     return out if layer.bias is None else out + layer.bias
 
 
 def sum_of_products(left: list[jax.Array], right: list[jax.Array]) -> jax.Array:
-    """Σ_i left_i · right_i, written out: XLA's CPU backend then makes one loop of it, vectorised
-    over the batch.
+    """Returns Σ_i left_i · right_i, written out term by term.
+
+    XLA's CPU backend then compiles it to one loop that is vectorised over the batch.
     """
     total = left[0] * right[0]
     for a, b in zip(left[1:], right[1:], strict=True):

@@ -17,12 +17,15 @@ FILTERS = (8, 16, 16)
 WINDOW = 3
 HIDDEN = 32
 FLAT = 0.3
-"""How much smaller the policy head is at the start."""
+"""The factor by which the heads of θ_0 are scaled."""
 
 
 @cache
 def convolutional(shape: tuple[int, int, int], outputs: int, seed: int = 0) -> Own:
-    """For pictures (height, width, channels). θ_0 is He's, with a smaller policy head."""
+    """Returns a network for pictures (height, width, channels).
+
+    θ_0 is a He initialisation with smaller heads.
+    """
     rng, channels = np.random.default_rng(seed), shape[2]
     weights: dict[str, Any] = {}
     size, into = list(shape[:2]), channels
@@ -39,7 +42,7 @@ def convolutional(shape: tuple[int, int, int], outputs: int, seed: int = 0) -> O
 
 
 def _apply(weights: dict[str, jax.Array], picture: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Outputs and value at one picture of numbers in [0, 1]."""
+    """Returns outputs and value at one picture of numbers in [0, 1]."""
     x = picture[None] - 0.5
     for i in range(len(FILTERS)):
         x = jax.lax.conv_general_dilated(

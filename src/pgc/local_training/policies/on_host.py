@@ -1,5 +1,6 @@
-"""What an agent on the host needs of a policy: NumPy's for the built-in network; JAX and PyTorch do
-for one's own.
+"""What an agent on the host needs of a policy, and how a policy in JAX provides it.
+
+The built-in network does so in NumPy (`numpy_network.py`), a PyTorch module in `torch_module.py`.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from pgc.local_training.numpy_network import Passed
 from pgc.local_training.policies.own import OwnPolicy
 
 WIDTH = 64
-"""Rows of a compiled call: always as many, so that a row does not depend on how many others there
-are."""
+"""Compiled calls are padded to a multiple of this many rows, so that a row does not depend on how
+many others there are."""
 
 
 class HostPolicy(LanePolicy, Differentiable, Protocol):
-    """A policy over one flat θ, in arrays of NumPy: it acts in lanes, and is differentiated."""
+    """A policy over one flat θ, in NumPy arrays, that acts in lanes and can be differentiated."""
 
 
 @dataclass(frozen=True, eq=False)
 class JaxOnHost:
-    """A policy in JAX, called with arrays of the host."""
+    """A policy in JAX that takes and returns NumPy arrays."""
 
     policy: OwnPolicy
 
     def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
-        """Outputs and values at observations, a row for each."""
+        """Returns outputs and values at observations, one row for each."""
         outputs, values = [], []
         for some in _pieces(observations):
             made = self._same(jnp.asarray(theta, jnp.float32), some)
@@ -45,7 +46,7 @@ class JaxOnHost:
     def backward(
         self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
     ) -> np.ndarray:
-        """The gradient (d,) of a sum over steps."""
+        """Returns the gradient (d,) of a sum over steps."""
         total, flat = np.zeros(len(theta)), jnp.asarray(theta, jnp.float32)
         for some in zip(
             *(_pieces(part) for part in (passed.inputs[0], to_outputs, to_values)), strict=True
@@ -54,11 +55,11 @@ class JaxOnHost:
         return total
 
     def stack(self, thetas: list[np.ndarray]) -> np.ndarray:
-        """Several θ, for `each`."""
+        """Returns several θ in the form that `each` takes."""
         return np.stack(thetas).astype(np.float32)
 
     def put(self, stack: np.ndarray, row: int, theta: np.ndarray) -> None:
-        """Another θ in a row."""
+        """Puts another θ into a row."""
         stack[row] = theta
 
     def keep(self, stack: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -67,7 +68,7 @@ class JaxOnHost:
         return kept
 
     def each(self, stack: np.ndarray, observations: np.ndarray) -> np.ndarray:
-        """Outputs of each θ at its own observation."""
+        """Returns the outputs of each θ at its own observation."""
         width = WIDTH if len(stack) <= WIDTH else -(-len(stack) // WIDTH) * WIDTH
         made = self._each(_padded(stack, width), _padded(observations, width))
         return np.asarray(made, float)[: len(stack)]
@@ -92,7 +93,7 @@ class JaxOnHost:
 
 
 def _pieces(rows: np.ndarray) -> list[np.ndarray]:
-    """WIDTH rows at a time, the last ones filled up with zeros: one shape, one compilation."""
+    """Returns pieces of WIDTH rows, the last one padded with zeros: all compile to one program."""
     return [_padded(rows[at : at + WIDTH], WIDTH) for at in range(0, len(rows), WIDTH)]
 
 

@@ -1,8 +1,8 @@
-"""A policy of one's own: any function of (θ, observation), or a module of Flax, Equinox or PyTorch,
+"""Users' own policies: any function of (θ, observation), or a module of Flax, Equinox or PyTorch,
 over one flat vector θ.
 
-`--policy MODULE:NAME` names a function of (observation_shape, outputs) that returns what one of
-these made:
+`--policy MODULE:NAME` names a function of (observation_shape, outputs) that returns the result of
+one of these:
 
     from_function(apply, theta)    apply(θ, observation) in JAX -> outputs, or (outputs, value)
     from_flax(module, shape)       a flax.linen or flax.nnx module, called with one observation
@@ -10,8 +10,9 @@ these made:
     from_torch(module)             a torch.nn.Module, called with a batch; it plays on the host only
 
 `outputs` are logits of discrete actions, or means of continuous ones in units of half their range.
-Its own initial weights are θ_0. Observations come as the world has them, unless `normalize` is on:
-then as [−1, 1] by their public bounds (a picture's bytes as [0, 1]).
+The policy's own initial weights are θ_0. Observations are passed as the world returns them, unless
+`normalize` is on: then they are scaled to [−1, 1] by their public bounds (a picture's bytes to
+[0, 1]).
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class Own:
 
 
 def from_function(apply: Function, theta: Any) -> Own:
-    """`apply(θ, observation)` in JAX, and θ_0: a vector, or any tree of arrays, which
-    is flattened.
+    """Returns a policy from `apply(θ, observation)` in JAX, and θ_0.
+
+    θ_0 is a vector, or any tree of arrays, which is flattened.
     """
     flat, unflatten = ravel_pytree(theta)
     return Own(
@@ -52,7 +54,7 @@ def from_function(apply: Function, theta: Any) -> Own:
 
 
 def from_flax(module: Any, observation_shape: Sequence[int], seed: int = 0) -> Own:
-    """A flax.linen module (initialised here), or a flax.nnx one (as it is)."""
+    """Returns a policy from a flax.linen module, initialised here, or from a flax.nnx module."""
     nnx = require("flax.nnx", "flax")
     if isinstance(module, nnx.Module):
         graph, weights, rest = nnx.split(module, nnx.Param, ...)
@@ -66,7 +68,7 @@ def from_flax(module: Any, observation_shape: Sequence[int], seed: int = 0) -> O
 
 
 def from_equinox(module: Any) -> Own:
-    """An Equinox module: its floating-point arrays are θ."""
+    """Returns a policy from an Equinox module, whose floating-point arrays are θ."""
     equinox = require("equinox", "equinox")
     weights, rest = equinox.partition(module, equinox.is_inexact_array)
     return from_function(
@@ -75,7 +77,7 @@ def from_equinox(module: Any) -> Own:
 
 
 def from_torch(module: Any) -> Any:
-    """A torch.nn.Module: its parameters are θ (`torch_module.py`)."""
+    """Returns a policy from a torch.nn.Module, whose parameters are θ (`torch_module.py`)."""
     from pgc.local_training.policies.torch_module import OwnTorch  # PyTorch is optional
 
     return OwnTorch(module)
@@ -83,19 +85,19 @@ def from_torch(module: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class OwnPolicy:
-    """π and V of a function in JAX, as the rest of pgc knows a policy: feature first, over any
-    batch (see `ActorCritic`).
+    """π and V of a function in JAX, with the interface of `Policy`: feature first, over any batch
+    (see `ActorCritic`).
     """
 
     own: Own
     shape: tuple[int, ...]
-    """Of an observation."""
+    """The shape of an observation."""
     actions: Actions
     bounds: Bounds | None
-    """A public box: observations in it are seen as [−1, 1]. None: as they are."""
+    """The public box that is scaled to [−1, 1] for the policy; None leaves observations as is."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no policy for this world, with what it returned."""
+        """Raises an error if the function is no policy for this world; says what it returned."""
         try:
             made = jax.eval_shape(self._one, jnp.zeros(self.dim), jnp.zeros(self._flat))
         except PgcError:
@@ -122,7 +124,7 @@ class OwnPolicy:
 
     @property
     def observation_dim(self) -> int:
-        """Numbers in an observation."""
+        """How many numbers an observation has."""
         return self._flat[0]
 
     @property
@@ -130,7 +132,7 @@ class OwnPolicy:
         return (int(np.prod(self.shape)),)
 
     def _one(self, theta: jax.Array, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Outputs and value at one observation."""
+        """Returns outputs and value at one observation."""
         if self.bounds:
             low, high = (jnp.asarray(end, jnp.float32) for end in zip(*self.bounds, strict=True))
             observation = (observation - (low + high) / 2) * (2 / (high - low))
@@ -141,18 +143,20 @@ class OwnPolicy:
         return outputs, jnp.reshape(value, ())
 
     def unflatten(self, theta: jax.Array) -> jax.Array:
-        """The function takes θ as it is."""
+        """Returns θ unchanged: the function takes a vector."""
         return theta
 
     def apply(self, params: jax.Array, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Outputs (outputs, *batch) and values (*batch) at observations (features, *batch)."""
+        """Returns outputs (outputs, *batch) and values (*batch) at observations (features,
+        *batch).
+        """
         outputs, values = self._each(_last(params), _last(observation))
         return _first(outputs), values
 
     def forward(
         self, params: jax.Array, observation: jax.Array
     ) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
-        """`apply`, and what `backward` needs."""
+        """Returns what `apply` returns, and what `backward` needs."""
         return *self.apply(params, observation), (observation,)
 
     def backward(
@@ -162,24 +166,26 @@ class OwnPolicy:
         to_outputs: jax.Array,
         to_value: jax.Array,
     ) -> tuple[jax.Array, ...]:
-        """The gradient (d, *batch) of each step, from its derivatives by outputs and value."""
+        """Returns the gradient (d, *batch) of each step, given its derivatives with respect to the
+        outputs and the value.
+        """
         made = self._pull_each(_last(params), _last(inputs[0]), _last(to_outputs), to_value)
         return (_first(made),)
 
     def multiply_out(
         self, cotangents: Sequence[jax.Array], inputs: tuple[jax.Array, ...]
     ) -> jax.Array:
-        """The sum over time of what `backward` gave."""
+        """Returns the sum over time of what `backward` returned."""
         return jnp.sum(cotangents[0], axis=0)
 
     def init(self, key: jax.Array, how: str = "own") -> jax.Array:
-        """θ_0: the module's own."""
+        """Returns θ_0, the policy's own initial weights."""
         return jnp.asarray(self.own.start)
 
     def pull(
         self, theta: jax.Array, observation: jax.Array, to_outputs: jax.Array, to_value: jax.Array
     ) -> jax.Array:
-        """The gradient (d,) at one observation."""
+        """Returns the gradient (d,) at one observation."""
         gradient: jax.Array = jax.vjp(lambda t: self._one(t, observation), theta)[1](
             (to_outputs, to_value)
         )[0]

@@ -17,20 +17,21 @@ from pgc.spaces import Actions, Bounds
 
 @dataclass(frozen=True, eq=False)
 class OwnTorch:
-    """A torch.nn.Module, called with a batch of observations: outputs (n, k), or (outputs, values
-    (n,)).
+    """A torch.nn.Module that takes a batch of n observations.
+
+    It returns outputs (n, k), or a tuple of outputs and values (n,).
     """
 
     module: Any
 
     @cached_property
     def shapes(self) -> dict[str, Any]:
-        """Of its parameters, in the order of θ."""
+        """The shapes of the module's parameters, in the order of θ."""
         return {name: p.shape for name, p in self.module.named_parameters()}
 
     @property
     def start(self) -> np.ndarray:
-        """θ_0: the weights that the module has, as one vector."""
+        """θ_0: the module's current weights, as one vector."""
         flat: np.ndarray = np.concatenate(
             [p.detach().cpu().numpy().ravel() for p in self.module.parameters()]
         ).astype(np.float32)
@@ -39,7 +40,7 @@ class OwnTorch:
 
 @dataclass(frozen=True, eq=False)
 class TorchPolicy:
-    """π and V of a module. It has the methods of a `HostPolicy`, and no compiled ones."""
+    """π and V of a module. It is a `HostPolicy`, and cannot play in a compiled program."""
 
     own: OwnTorch
     shape: tuple[int, ...]
@@ -47,7 +48,7 @@ class TorchPolicy:
     bounds: Bounds | None
 
     def __post_init__(self) -> None:
-        """Refuse what is no policy for this world."""
+        """Raises an error for a module that is no policy for this world."""
         self._torch.set_num_threads(1)  # many processes play side by side
         self.own.module.eval()  # no dropout: a report must be the same whenever it is made again
         try:
@@ -70,15 +71,15 @@ class TorchPolicy:
 
     @property
     def observation_dim(self) -> int:
-        """Numbers in an observation."""
+        """How many numbers an observation has."""
         return int(np.prod(self.shape))
 
     def init(self, key: jax.Array, how: str = "own") -> jax.Array:
-        """θ_0: the module's own."""
+        """Returns θ_0, the module's own initial weights."""
         return jnp.asarray(self.own.start)
 
     def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
-        """Outputs and values at observations, a row for each."""
+        """Returns outputs and values at observations, one row for each."""
         with self._torch.inference_mode():
             outputs, values = self._call(theta, observations)
         return Passed([observations], outputs.double().numpy(), values.double().numpy())
@@ -86,7 +87,7 @@ class TorchPolicy:
     def backward(
         self, theta: np.ndarray, passed: Passed, to_outputs: np.ndarray, to_values: np.ndarray
     ) -> np.ndarray:
-        """The gradient (d,) of a sum over steps."""
+        """Returns the gradient (d,) of a sum over steps."""
         torch = self._torch
         flat = torch.tensor(theta, dtype=torch.float32, requires_grad=True)
         outputs, values = self._call(flat, passed.inputs[0])
@@ -97,11 +98,11 @@ class TorchPolicy:
         return gradient
 
     def stack(self, thetas: list[np.ndarray]) -> list[np.ndarray]:
-        """Several θ, for `each`."""
+        """Returns several θ in the form that `each` takes."""
         return list(thetas)
 
     def put(self, stack: list[np.ndarray], row: int, theta: np.ndarray) -> None:
-        """Another θ in a row."""
+        """Puts another θ into a row."""
         stack[row] = theta
 
     def keep(self, stack: list[np.ndarray], rows: np.ndarray) -> list[np.ndarray]:
@@ -109,10 +110,11 @@ class TorchPolicy:
         return [stack[row] for row in rows]
 
     def each(self, stack: list[np.ndarray], observations: np.ndarray) -> np.ndarray:
-        """Outputs of each θ at its own observation: a call for each row, so that it does not depend
-        on the others, to the bit.
+        """Returns the outputs of each θ at its own observation.
 
-        (In a batch it would: how a matrix product is cut into pieces depends on where a row is.)
+        The module is called once for each row, so that a row is the same to the last bit whatever
+        the other rows are. (In one batch it would not be: how a matrix product is cut into blocks
+        depends on the position of a row.)
         """
         torch = self._torch
         seen = torch.as_tensor(self._seen(observations), dtype=torch.float32).reshape(
@@ -144,7 +146,7 @@ class TorchPolicy:
         return outputs, values.reshape(len(seen))
 
     def _weights(self, theta: Any) -> dict[str, Any]:
-        """θ as the module's parameters."""
+        """Returns θ as the module's parameters."""
         torch = self._torch
         flat = (
             theta

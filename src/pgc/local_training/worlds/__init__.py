@@ -1,3 +1,3 @@
-"""Private environments: a World is what is public of one; a Population is a distribution over its
+"""Private environments: a World is the public part of one; a Population is a distribution over its
 private part ψ.
 """

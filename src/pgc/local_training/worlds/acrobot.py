@@ -15,16 +15,16 @@ from pgc.spaces import Categorical
 
 
 class AcrobotPsi(NamedTuple):
-    """ψ: the physics of one robot. SI units."""
+    """ψ: the physics of one agent's robot, in SI units."""
 
     gravity: float = 9.8
     mass_1: float = 1.0
     mass_2: float = 1.0
     length_1: float = 1.0
     length_2: float = 1.0
-    """The height that counts as success is measured in links of length 1, whatever they are."""
+    """The goal is computed as if both links had length 1, whatever their lengths are."""
     inertia: float = 1.0
-    """Of each link."""
+    """The moment of inertia of each link."""
     torque: float = 1.0
     time_step: float = 0.2
 
@@ -41,8 +41,9 @@ class AcrobotState(NamedTuple):
 
 
 class Acrobot(CompiledWorld):
-    """Swing two links up by a torque of −1, 0 or +1 (actions 0, 1, 2) at the joint between them; −1
-    a step until it is up.
+    """Swing two links up by a torque of −1, 0 or +1 (actions 0, 1, 2) at the joint between them.
+
+    The reward is −1 for every step until the goal is reached.
     """
 
     name = "acrobot"
@@ -67,15 +68,15 @@ class Acrobot(CompiledWorld):
     fastest_2 = 9 * math.pi
 
     def reset(self, key: jax.Array, psi: AcrobotPsi) -> AcrobotState:
-        """ρ: each coordinate uniform on [−0.1, 0.1)."""
+        """Draws each coordinate uniformly from [−0.1, 0.1)."""
         return AcrobotState(*jax.random.uniform(key, (4,), minval=-0.1, maxval=0.1))
 
     def step(
         self, key: jax.Array, state: AcrobotState, action: jax.Array, psi: AcrobotPsi
     ) -> Transition:
-        """One step of fourth-order Runge and Kutta, as in Gymnasium.
+        """Takes one step by the fourth-order Runge–Kutta method, as in Gymnasium.
 
-        Reward −1, and 0 for the step that gets there.
+        The reward is −1, and 0 for the step that reaches the goal.
         """
         torque, h = (action - 1.0) * psi.torque, psi.time_step
 
@@ -104,16 +105,16 @@ class Acrobot(CompiledWorld):
             jnp.clip(moved.dot_2, -self.fastest_2, self.fastest_2),
         )
         height = -jnp.cos(moved.angle_1) - jnp.cos(moved.angle_1 + moved.angle_2)
-        terminated = ~(height <= 1.0)  # a state that is not a number ends as well
+        terminated = ~(height <= 1.0)  # NaN ends the episode as well
         return Transition(moved, jnp.where(terminated, 0.0, -1.0), terminated)
 
     def observe(self, state: AcrobotState) -> jax.Array:
-        """Cosine and sine of both angles, and the velocities."""
+        """Returns the cosine and sine of both angles, and the velocities."""
         a, b = state.angle_1, state.angle_2
         return jnp.stack([jnp.cos(a), jnp.sin(a), jnp.cos(b), jnp.sin(b), state.dot_1, state.dot_2])
 
     def sketch(self, state: AcrobotState) -> list[tuple[list[float], list[float]]]:
-        """Two links, and the height to reach."""
+        """Returns the two links, and the height to reach."""
         a, b = float(state.angle_1), float(state.angle_1 + state.angle_2)
         elbow = (math.sin(a), -math.cos(a))
         tip = (elbow[0] + math.sin(b), elbow[1] - math.cos(b))
@@ -121,7 +122,7 @@ class Acrobot(CompiledWorld):
 
 
 def _dynamics(s: AcrobotState, torque: jax.Array, psi: AcrobotPsi) -> AcrobotState:
-    """Velocities and accelerations (Sutton and Barto 1998, figure 11.5).
+    """Returns the velocities and accelerations (Sutton and Barto 1998, figure 11.5).
 
     Centres of mass are half-way along the links.
     """
@@ -145,5 +146,5 @@ def _dynamics(s: AcrobotState, torque: jax.Array, psi: AcrobotPsi) -> AcrobotSta
 
 
 def _wrap(angle: jax.Array) -> jax.Array:
-    """Into [−π, π)."""
+    """Returns the angle in [−π, π)."""
     return (angle + jnp.pi) % (2 * jnp.pi) - jnp.pi

@@ -1,9 +1,9 @@
-"""What a private environment T(ψ) is. A World is what everyone knows of it; its private part is ψ,
-one value per agent.
+"""Private environments T(ψ). A World is the public part of one; ψ is the private part, with one
+value per agent.
 
-A `CompiledWorld` has pure `reset` and `step` over (key, state, action, ψ), written for *one*
-environment on scalars; batching is the caller's `vmap`. A `HostWorld` (`host.py`) makes Gymnasium
-environments, which play on the host.
+A `CompiledWorld` has pure functions `reset` and `step` of (key, state, action, ψ), written for
+*one* environment on scalars; callers batch them with `vmap`. A `HostWorld` (`host.py`) makes
+Gymnasium environments, which play on the host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Psi = Any
 
 
 class Transition(NamedTuple):
-    """What one action led to."""
+    """The result of one action."""
 
     state: State
     reward: jax.Array
@@ -32,25 +32,25 @@ class Transition(NamedTuple):
 
 
 class World(ABC):
-    """A family of Markov decision processes T(ψ), ψ ∈ Ψ, that differ in their dynamics only: what
-    is public of it.
+    """The public part of a family of Markov decision processes T(ψ), ψ ∈ Ψ, that differ only in
+    their dynamics.
     """
 
     name: str
     observation_dim: int
     actions: Actions
-    """Discrete, or continuous within bounds."""
+    """The action space: discrete, or continuous within bounds."""
     max_steps: int
-    """An episode is cut here if no terminal state was reached."""
+    """The number of steps after which an episode without a terminal state is cut off."""
     score_threshold: float
     """Θ: an episode with at least this score is a success."""
     observation_bounds: Bounds
-    """Public box in which observations usually lie, known before any agent reports, hence free of
-    ε. A value outside is legal."""
+    """The public box in which observations usually lie. It is known before any agent reports, so it
+    costs no ε. A value may lie outside."""
     default_psi: Any
     """The world's usual parameters; its fields are the fields of ψ."""
     positive: tuple[str, ...] = ()
-    """Fields of ψ that make no sense unless greater than 0."""
+    """The fields of ψ that must be greater than 0."""
     default_population: tuple[str, ...] = ()
     """The variations this world is usually trained on, in the notation of `Population.parse`."""
     image: tuple[int, int, int] | None = None
@@ -64,9 +64,7 @@ class CompiledWorld(World):
     """What a picture of a state shows: left, right, bottom, top, in the coordinates of `sketch`."""
 
     def __eq__(self, other: object) -> bool:
-        """Worlds have no state: two of one class are the same, and share what was compiled for
-        them.
-        """
+        """Whether both are of one class: worlds have no state, so they share compiled programs."""
         return type(self) is type(other)
 
     def __hash__(self) -> int:
@@ -74,16 +72,16 @@ class CompiledWorld(World):
 
     @abstractmethod
     def reset(self, key: jax.Array, psi: Psi) -> State:
-        """Draw s_0 from the initial state distribution ρ."""
+        """Draws s_0 from the initial state distribution ρ."""
 
     @abstractmethod
     def step(self, key: jax.Array, state: State, action: jax.Array, psi: Psi) -> Transition:
-        """Move from s_t to s_{t+1} by T(ψ)."""
+        """Moves from s_t to s_{t+1} by T(ψ)."""
 
     @abstractmethod
     def observe(self, state: State) -> jax.Array:
-        """What the policy sees of a state: a vector of `observation_dim` floats."""
+        """Returns what the policy sees of a state: a vector of `observation_dim` floats."""
 
     @abstractmethod
     def sketch(self, state: State) -> list[tuple[list[float], list[float]]]:
-        """Lines (xs, ys) that draw a state, for pictures."""
+        """Returns the lines (xs, ys) that draw a state in a picture."""

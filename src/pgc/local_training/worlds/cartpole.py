@@ -18,7 +18,7 @@ from pgc.spaces import Categorical
 
 
 class CartPolePsi(NamedTuple):
-    """ψ: the physics of one home. SI units."""
+    """ψ: the physics of one agent's cart and pole, in SI units."""
 
     gravity: float = 9.8
     cart_mass: float = 1.0
@@ -58,16 +58,16 @@ class CartPole(CompiledWorld):
     angle_limit = 12 * 2 * math.pi / 360
 
     def reset(self, key: jax.Array, psi: CartPolePsi) -> CartPoleState:
-        """ρ: each coordinate uniform on [−0.05, 0.05)."""
+        """Draws each coordinate uniformly from [−0.05, 0.05)."""
         start = jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
         return CartPoleState(*start)
 
     def step(
         self, key: jax.Array, state: CartPoleState, action: jax.Array, psi: CartPolePsi
     ) -> Transition:
-        """Explicit Euler, as in Gymnasium.
+        """Takes one step by the explicit Euler method, as in Gymnasium.
 
-        Reward 1 for every action, the one that drops the pole included.
+        The reward is 1 for every action, including the one that drops the pole.
         """
         x, x_dot, angle, angle_dot = state
         total_mass = psi.cart_mass + psi.pole_mass
@@ -88,15 +88,15 @@ class CartPole(CompiledWorld):
             angle_dot + psi.time_step * angle_acc,
         )
         within = (jnp.abs(moved.x) <= self.x_limit) & (jnp.abs(moved.angle) <= self.angle_limit)
-        terminated = ~within  # a state that is not a number is within nothing
+        terminated = ~within  # NaN is not within the limits, so it ends the episode
         return Transition(moved, jnp.ones_like(moved.x), terminated)
 
     def observe(self, state: CartPoleState) -> jax.Array:
-        """The whole state: CartPole is fully observed."""
+        """Returns the whole state: CartPole is fully observed."""
         return jnp.stack(state)
 
     def sketch(self, state: CartPoleState) -> list[tuple[list[float], list[float]]]:
-        """The cart as a box, the pole at its full default length."""
+        """Returns the cart as a box, and the pole at its full default length."""
         x, angle, pole = float(state.x), float(state.angle), 2 * self.default_psi.length
         cart = ([x - 0.25, x + 0.25, x + 0.25, x - 0.25, x - 0.25], [0.0, 0.0, 0.2, 0.2, 0.0])
         return [cart, ([x, x + pole * math.sin(angle)], [0.2, 0.2 + pole * math.cos(angle)])]

@@ -1,10 +1,9 @@
-"""How one Gymnasium environment is made for one ψ: by constructor arguments, or by attributes that
-were there from the start.
+"""Makes a Gymnasium environment for one ψ, by constructor arguments or by pinned attributes.
 
-An attribute that is changed after construction leaves stale what the constructor derived from it:
-CartPole's `total_mass` keeps the mass of another pole. So attributes are *pinned while the
-constructor runs*: whenever it assigns a pinned one, ours is stored, and whatever it derives from it
-comes out right, in any environment.
+If an attribute were changed after construction, the values that the constructor derived from it
+would be stale: CartPole's `total_mass` would still be that of the default pole. So attributes are
+*pinned while the constructor runs*: whenever it assigns a pinned attribute, our value is stored
+instead, and the values derived from it are right, in any environment.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ class Creator:
     make: Callable[..., Any]
     """The environment's class, or a function that returns one."""
     arguments: dict[str, Any]
-    """That it is registered with."""
+    """The arguments with which the environment is registered."""
     spec: Any = None
-    """Gymnasium's, if it is registered."""
+    """Gymnasium's spec of the environment, if it is registered."""
     _kept: set[str] = field(default_factory=set)
-    """Attributes that are known to stay as they are told."""
+    """The attributes that are known to keep a pinned value."""
 
     def create(self, changes: dict[str, float], *, render: bool = False) -> Any:
-        """An environment whose ψ differs from the usual in these fields."""
+        """Returns an environment whose ψ differs from the default in these fields."""
         accepted = self._accepted
         usual = self.usual if changes else {}
         changes = {
@@ -69,7 +68,7 @@ class Creator:
         return env
 
     def _check(self, env: Any, pins: dict[str, Any]) -> None:
-        """Once for each field: that it is there, and still is when an episode has begun."""
+        """Raises an error if the environment loses a pinned value when an episode begins."""
         env.reset(seed=0)
         for name, value in pins.items():
             if getattr(inside(env), name, None) != value:
@@ -88,10 +87,10 @@ class Creator:
 
     @cached_property
     def usual(self) -> dict[str, Number]:
-        """Every number that can be varied: arguments of the constructor, and attributes of what it
-        makes.
+        """Every number that can be varied, with its default: arguments of the constructor, and
+        attributes of the environment.
 
-        Those that differ from one environment to the next (a time, a counter) belong to nobody's ψ.
+        Attributes that differ between two new environments (a time, a counter) are not part of ψ.
         """
         accepted = {k: self.arguments.get(k, v) for k, v in self._accepted.items()}
         once, again = self._attributes(), self._attributes()
@@ -118,8 +117,8 @@ class Creator:
 
 
 def find(name: str) -> Creator:
-    """By what follows `gymnasium:`, a registered id; or MODULE:CLASS of an environment of one's
-    own.
+    """Returns the creator for `gymnasium:ID`, where ID is registered, or for MODULE:CLASS of a
+    user's own environment.
     """
     gymnasium = require("gymnasium", "gymnasium")
     family, _, of = name.partition(":")
@@ -134,13 +133,13 @@ def find(name: str) -> Creator:
             spec.kwargs,
             spec,
         )
-    # Gymnasium's own, ImportError of a namespace, and what an environment's module does
+    # Gymnasium's own errors, ImportError of a namespace, and what an environment's module raises
     except Exception as error:
         raise PgcError(f"Gymnasium has no environment '{of}' here ({in_one_line(error)})") from None
 
 
 def pinned(kind: Any, pins: dict[str, Any], arguments: dict[str, Any]) -> Any:
-    """An environment whose constructor saw these attributes in place of its own."""
+    """Returns an environment whose constructor saw the pinned values in place of its own."""
     if not isinstance(kind, type):
         raise PgcError(
             f"only arguments of {getattr(kind, '__name__', kind)} can be varied, not "
@@ -154,19 +153,19 @@ def pinned(kind: Any, pins: dict[str, Any], arguments: dict[str, Any]) -> Any:
     env = type(
         kind.__name__, (kind,), {**of_class, "__setattr__": keep, "__module__": kind.__module__}
     )(**arguments)
-    env.__class__ = kind  # from here on as any other, and as fast
+    env.__class__ = kind  # from here on it is like any other environment, and as fast
     for name, value in of_class.items():
         setattr(env, name, value)
     return env
 
 
 def inside(env: Any) -> Any:
-    """The environment itself, without wrappers."""
+    """Returns the environment itself, without wrappers."""
     return getattr(env, "unwrapped", env)
 
 
 def close(env: Any) -> None:
-    """Done with it, whatever it says."""
+    """Closes an environment, and ignores any error."""
     try:
         env.close()
     except Exception:

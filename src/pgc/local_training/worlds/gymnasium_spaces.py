@@ -1,4 +1,4 @@
-"""Gymnasium's spaces, as policies know them: actions as a distribution, observations as a vector of
+"""Converts Gymnasium's spaces for policies: actions become a distribution, observations a vector of
 numbers.
 """
 
@@ -13,7 +13,7 @@ from pgc.errors import PgcError, require
 from pgc.spaces import Actions, Categorical, Gaussian
 
 MOST_CATEGORIES = 4096
-"""Of a discrete observation, which is seen as that many zeros and a one."""
+"""The most values of a discrete observation, which is passed on as a one-hot vector."""
 
 
 class Observation(NamedTuple):
@@ -23,13 +23,13 @@ class Observation(NamedTuple):
     image: tuple[int, int, int] | None
     categories: int | None
     first: int
-    """The least of the categories."""
+    """The smallest of the categories."""
     low: np.ndarray
     high: np.ndarray
     """The space's own limits, infinite where it has none; empty for pictures."""
 
     def flat(self, seen: Any) -> np.ndarray:
-        """The numbers (dim,); bytes where they are a picture's."""
+        """Returns the numbers (dim,) of an observation; those of a picture are bytes."""
         if self.categories is not None:
             one: np.ndarray = np.eye(1, self.categories, int(seen) - self.first, np.float32)[0]
             return one
@@ -40,16 +40,16 @@ class Observation(NamedTuple):
 
 
 class Acting(NamedTuple):
-    """How an action becomes what the environment takes."""
+    """How a policy's action becomes one that the environment takes."""
 
     actions: Actions
     first: int
-    """The least of discrete ones."""
+    """The smallest of the discrete actions."""
     shape: tuple[int, ...]
     dtype: Any
 
     def plain(self, action: Any) -> Any:
-        """An int, or an array within the bounds."""
+        """Returns the action as an int, or as an array within the bounds."""
         if isinstance(self.actions, Categorical):
             return int(action) + self.first
         return (
@@ -60,15 +60,18 @@ class Acting(NamedTuple):
 
 
 def observation_of(space: Any, name: str) -> Observation:
-    """Vectors, pictures (height, width, channels; bytes) and categories."""
+    """Returns how the observations of a space become numbers.
+
+    They may be vectors, pictures (height, width, channels; bytes) or categories.
+    """
     spaces = require("gymnasium.spaces", "gymnasium")
     none = np.empty(0)
     if isinstance(space, spaces.Discrete):
         n = int(space.n)
         if n > MOST_CATEGORIES:
             raise PgcError(
-                f"{name} has {n} different observations; at most {MOST_CATEGORIES} can be told "
-                "apart"
+                f"{name} has {n} different observations; pgc takes at most {MOST_CATEGORIES} of "
+                "them"
             )
         return Observation(n, None, n, int(space.start), np.zeros(n), np.ones(n))
     if not isinstance(space, spaces.Box):
@@ -85,7 +88,7 @@ def observation_of(space: Any, name: str) -> Observation:
 
 
 def acting_of(space: Any, name: str) -> Acting:
-    """A number of choices, or numbers within finite bounds."""
+    """Returns how a space takes actions, which are discrete or have finite bounds."""
     spaces = require("gymnasium.spaces", "gymnasium")
     if isinstance(space, spaces.Discrete):
         return Acting(Categorical(int(space.n)), int(space.start), (), int)

@@ -1,4 +1,4 @@
-"""Gymnax environments as compiled worlds: `gymnax:ID`. ψ are the fields of their parameters."""
+"""Gymnax environments as compiled worlds: `gymnax:ID`. ψ has the fields of their parameters."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from pgc.local_training.worlds.host import (
 from pgc.spaces import Bounds, Gaussian
 
 MOST_NUMBERS = 256
-"""In a state: each becomes an array of its own in the compiled program."""
+"""The most numbers in a state: each becomes an array of its own in the compiled program."""
 TIME_LIMIT = "max_steps_in_episode"
 NEVER = 2**30
 
 
 class GymnaxWorld(CompiledWorld):
-    """One of them.
+    """A Gymnax environment as a compiled world.
 
-    Its own time limit is put off for ever: a time-out is no terminal state, and `max_steps` makes
-    it.
+    The environment's own time limit is disabled, because it would count as a terminal state;
+    `max_steps` limits episodes instead.
     """
 
     sketch_box = (0.0, 1.0, 0.0, 1.0)
@@ -74,7 +74,7 @@ class GymnaxWorld(CompiledWorld):
         self._shapes = [(jnp.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
         if sum(math.prod(shape) for shape, _ in self._shapes) > MOST_NUMBERS:
             raise PgcError(
-                f"a state of {name} has more than {MOST_NUMBERS} numbers; only small ones play "
+                f"a state of {name} has more than {MOST_NUMBERS} numbers; only smaller ones can be "
                 "compiled here"
             )
         observation, self._acting = self._spaces()
@@ -82,7 +82,7 @@ class GymnaxWorld(CompiledWorld):
         self.observation_bounds = self._box(observation, bounds)
 
     def __eq__(self, other: object) -> bool:
-        return self is other  # `gymnax_world` makes one for one setting
+        return self is other  # `gymnax_world` makes one world for each setting
 
     def __hash__(self) -> int:
         return id(self)
@@ -107,11 +107,11 @@ class GymnaxWorld(CompiledWorld):
         )
 
     def observe(self, state: State) -> jax.Array:
-        """What the policy sees."""
+        """Returns what the policy sees of a state, as a vector."""
         return jnp.asarray(self._env.get_obs(self._together(state)), jnp.float32).reshape(-1)
 
     def sketch(self, state: State) -> list[tuple[list[float], list[float]]]:
-        """Gymnax draws only by means of its own."""
+        """Raises an error: a Gymnax environment has no sketch of its states."""
         raise PgcError(f"{self.name} has no sketch of its states: leave out --gif")
 
     def _parameters(self, psi: Psi) -> Any:
@@ -121,7 +121,7 @@ class GymnaxWorld(CompiledWorld):
         return self._params.replace(**given)
 
     def _apart(self, state: Any) -> tuple[jax.Array, ...]:
-        """A state as scalars, which is how compiled worlds keep it."""
+        """Returns a state as scalars, which is how compiled worlds keep it."""
         return tuple(
             number for leaf in jax.tree.leaves(state) for number in jnp.asarray(leaf).reshape(-1)
         )
@@ -134,7 +134,7 @@ class GymnaxWorld(CompiledWorld):
         return jax.tree.unflatten(self._tree, leaves)
 
     def _spaces(self) -> tuple[Observation, Acting]:
-        """Gymnax's spaces, as Gymnasium has them."""
+        """Returns the spaces of observations and actions, converted from Gymnax to Gymnasium."""
         spaces = require("gymnasium.spaces", "gymnax")
 
         def as_gymnasium(space: Any) -> Any:
@@ -154,7 +154,7 @@ class GymnaxWorld(CompiledWorld):
         )
 
     def _box(self, observation: Observation, given: tuple[str, ...] | None) -> Bounds:
-        """The public box, by a probe of the usual environment with random actions (see
+        """Returns the public box, from a probe of the default environment with random actions (see
         `host.given_bounds`).
         """
 
@@ -181,5 +181,5 @@ class GymnaxWorld(CompiledWorld):
 def gymnax_world(
     name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None
 ) -> GymnaxWorld:
-    """One for one setting, so that what was compiled with it is found again."""
+    """Returns the world for a setting, always the same object, so that programs are reused."""
     return GymnaxWorld(name, max_steps, threshold, bounds)

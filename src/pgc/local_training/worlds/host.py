@@ -26,21 +26,21 @@ from pgc.local_training.worlds.gymnasium_spaces import (
 from pgc.spaces import Actions, Bounds
 
 DEFAULT_STEPS = 1000
-"""Where an environment has no time limit of its own."""
+"""The time limit of an environment that has none of its own."""
 PROBE_STEPS = 1000
 HUGE = 1e6
-"""A limit of this size says nothing."""
+"""A limit of an observation space that is at least this large is ignored."""
 WIDER = 1.25
-"""The public box is so much wider than what the probe saw."""
+"""The factor by which the public box is wider than what the probe saw."""
 
 
 class EnvironmentFailed(PgcError):
-    """An environment raised an exception, or returned what is no number."""
+    """An environment raised an exception, or returned a number that is not finite."""
 
 
 @dataclass(frozen=True, eq=False)
 class HostWorld(World):
-    """What is public of an environment, and how one is made for a ψ."""
+    """The public part of a Gymnasium environment, and how one is made for a ψ."""
 
     name: str
     creator: Creator
@@ -57,7 +57,7 @@ class HostWorld(World):
 
     @property
     def observation_dim(self) -> int:  # type: ignore[override]
-        """Numbers in an observation."""
+        """How many numbers an observation has."""
         return self.observation.dim
 
     @property
@@ -66,7 +66,7 @@ class HostWorld(World):
         return self.observation.image
 
     def make(self, psi: Any, *, render: bool = False) -> Any:
-        """T(ψ): an environment of one agent."""
+        """Returns T(ψ), an environment for one agent."""
         usual = self.default_psi
         changes = {
             f: float(v)
@@ -80,9 +80,9 @@ class HostWorld(World):
 def host_world(
     name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None
 ) -> HostWorld:
-    """The world of that name.
+    """Returns the world of that name.
 
-    Where the public box is not given, a probe of the *usual* environment finds it.
+    Where the public box is not given, a probe of the *default* environment finds it.
     """
     creator = find(name)
     try:
@@ -104,8 +104,8 @@ def host_world(
 
     if observation.image and bounds:
         raise PgcError(
-            f"an observation of {name} is a picture: it has the bounds of a byte, and takes no "
-            "others"
+            f"an observation of {name} is a picture: its bounds are those of a byte, and cannot be "
+            "given"
         )
     box = () if observation.image else given_bounds(observation, name, bounds, probe)
     close(env)
@@ -133,11 +133,11 @@ def given_bounds(
     given: tuple[str, ...] | None,
     probe: Callable[[], np.ndarray],
 ) -> Bounds:
-    """The public box in which observations usually lie.
+    """Returns the public box in which observations usually lie.
 
-    Given ones (`INDEX=low:high`) come first. The rest is seen in a few episodes of random actions
-    in the environment as it is by default, before there is any agent: it is public, costs no ε, and
-    knows nothing of anybody's ψ.
+    Bounds that are given (`INDEX=low:high`) are taken. The others come from a few episodes of
+    random actions in the default environment, before there is any agent: they are public, cost no
+    ε, and do not depend on any agent's ψ.
     """
     known = dict(_bound(text, observation.dim, name) for text in given or ())
     box = np.stack([observation.low, observation.high])
@@ -147,8 +147,8 @@ def given_bounds(
 
 
 def box_around(seen: np.ndarray, observation: Observation) -> np.ndarray:
-    """A box (2, n) a little wider than what was seen (m, n), and never wider than the environment's
-    own space.
+    """Returns a box (2, n) that is a little wider than what was seen (m, n), and never wider than
+    the environment's own space.
     """
     low, high = seen.min(axis=0), seen.max(axis=0)
     middle, half = (low + high) / 2, (high - low) / 2 * WIDER
@@ -156,8 +156,8 @@ def box_around(seen: np.ndarray, observation: Observation) -> np.ndarray:
         np.maximum(middle - half, observation.low),
         np.minimum(middle + half, observation.high),
     )
-    # What never changed, or by less than a float32 tells apart: take the space's own limits, or
-    # something about it.
+    # For a number that never changed, or by less than a float32 can tell, take the space's own
+    # limits, or an interval around it.
     flat = high - low < 1e-5 * np.maximum(np.abs(middle), 1e-4)
     wide = (observation.high > observation.low) & (
         np.maximum(np.abs(observation.low), np.abs(observation.high)) < HUGE
@@ -169,7 +169,7 @@ def box_around(seen: np.ndarray, observation: Observation) -> np.ndarray:
 
 
 def _seen(env: Any, observation: Observation, acting: Acting, limit: int, name: str) -> np.ndarray:
-    """What random actions show, in the usual environment."""
+    """Returns the observations that random actions lead to in the default environment."""
     rng = np.random.default_rng(0)
     rows, since = [reset(env, observation, name, 0)], 0
     for _ in range(PROBE_STEPS):
@@ -194,7 +194,7 @@ def random_action(actions: Actions, rng: np.random.Generator) -> Any:
 
 
 def reset(env: Any, observation: Observation, name: str, seed: int | None) -> np.ndarray:
-    """The first observation of an episode."""
+    """Begins an episode, and returns its first observation."""
     try:
         seen, _ = env.reset(seed=seed)
         row = observation.flat(seen)
@@ -208,7 +208,7 @@ def reset(env: Any, observation: Observation, name: str, seed: int | None) -> np
 def step(
     env: Any, observation: Observation, acting: Acting, action: Any, name: str
 ) -> tuple[np.ndarray, float, bool, bool]:
-    """Observation, reward, terminated, truncated."""
+    """Takes one step, and returns observation, reward, terminated and truncated."""
     try:
         seen, reward, terminated, truncated, _ = env.step(acting.plain(action))
         row, reward = observation.flat(seen), float(reward)
@@ -234,7 +234,7 @@ def _bound(text: str, dim: int, name: str) -> tuple[int, tuple[float, float]]:
             raise ValueError
     except ValueError:
         raise PgcError(
-            f"'{text}' is no bound; write INDEX=low:high, low < high, INDEX from 0 to {dim - 1} "
-            f"({name} has {dim} numbers)"
+            f"'{text}' is not a bound; write INDEX=low:high, low < high, INDEX from 0 to {dim - 1} "
+            f"(an observation of {name} has {dim} numbers)"
         ) from None
     return at, (low, high)

@@ -32,8 +32,9 @@ class MountainCarState(NamedTuple):
 
 
 class MountainCar(CompiledWorld):
-    """Drive an underpowered car out of a valley: push left, not at all, or right (0, 1, 2); −1 a
-    step until the goal.
+    """Drive an underpowered car out of a valley: push left, not at all, or right (0, 1, 2).
+
+    The reward is −1 for every step until the goal is reached.
     """
 
     name = "mountain-car"
@@ -51,19 +52,19 @@ class MountainCar(CompiledWorld):
     fastest = 0.07
 
     def reset(self, key: jax.Array, psi: MountainCarPsi) -> MountainCarState:
-        """ρ: at rest, uniform on [−0.6, −0.4)."""
+        """Draws the position uniformly from [−0.6, −0.4); the car is at rest."""
         x = jax.random.uniform(key, minval=-0.6, maxval=-0.4)
         return MountainCarState(x, jnp.zeros_like(x))
 
     def step(
         self, key: jax.Array, state: MountainCarState, action: jax.Array, psi: MountainCarPsi
     ) -> Transition:
-        """As in Gymnasium; the wall on the left stops the car."""
+        """Moves the car as in Gymnasium; the wall on the left stops it."""
         push = (action - 1.0) * psi.force - jnp.cos(3 * state.x) * psi.gravity
         x_dot = jnp.clip(state.x_dot + push, -self.fastest, self.fastest)
         x = jnp.clip(state.x + x_dot, self.left, self.right)
         x_dot = jnp.where((x == self.left) & (x_dot < 0), 0.0, x_dot)
-        terminated = ~(x < psi.goal)  # a state that is not a number ends as well
+        terminated = ~(x < psi.goal)  # NaN ends the episode as well
         return Transition(MountainCarState(x, x_dot), jnp.full_like(x, -1.0), terminated)
 
     def observe(self, state: MountainCarState) -> jax.Array:
@@ -71,7 +72,7 @@ class MountainCar(CompiledWorld):
         return jnp.stack(state)
 
     def sketch(self, state: MountainCarState) -> list[tuple[list[float], list[float]]]:
-        """The valley, and the car as a short stroke on it."""
+        """Returns the valley, and the car as a short stroke on it."""
         x = float(state.x)
         along = [self.left + (self.right - self.left) * i / 60 for i in range(61)]
         return [

@@ -18,7 +18,7 @@ from pgc.spaces import Gaussian
 
 
 class PendulumPsi(NamedTuple):
-    """ψ: the physics of one pendulum. SI units."""
+    """ψ: the physics of one agent's pendulum, in SI units."""
 
     gravity: float = 10.0
     mass: float = 1.0
@@ -51,14 +51,14 @@ class Pendulum(CompiledWorld):
     fastest = 8.0
 
     def reset(self, key: jax.Array, psi: PendulumPsi) -> PendulumState:
-        """ρ: any angle, velocity uniform on [−1, 1)."""
+        """Draws the angle uniformly from all angles, and the velocity uniformly from [−1, 1)."""
         angle, angle_dot = jax.random.uniform(key, (2,), minval=-1.0, maxval=1.0)
         return PendulumState(jnp.pi * angle, angle_dot)
 
     def step(
         self, key: jax.Array, state: PendulumState, action: jax.Array, psi: PendulumPsi
     ) -> Transition:
-        """As in Gymnasium: the cost is that of the state before the step.
+        """Moves as in Gymnasium: the reward is minus the cost of the state before the step.
 
         There is no terminal state.
         """
@@ -76,7 +76,7 @@ class Pendulum(CompiledWorld):
         return Transition(moved, -cost, jnp.zeros(cost.shape, bool))
 
     def observe(self, state: PendulumState) -> jax.Array:
-        """Cosine and sine of the angle, and the velocity."""
+        """Returns the cosine and sine of the angle, and the velocity."""
         return jnp.stack([jnp.cos(state.angle), jnp.sin(state.angle), state.angle_dot])
 
     def sketch(self, state: PendulumState) -> list[tuple[list[float], list[float]]]:

@@ -29,21 +29,21 @@ class Variation:
     continuous: bool = False
 
     def at(self, uniform: jax.Array) -> jax.Array:
-        """The value that one uniform number in [0, 1) selects."""
+        """Returns the value that one uniform number in [0, 1) selects."""
         if self.continuous:
             low, high = self.values
             return low + (high - low) * uniform
         return jnp.asarray(self.values)[(uniform * len(self.values)).astype(int)]
 
     def pick(self, uniform: float) -> float:
-        """`at`, in plain numbers."""
+        """Returns the same value as `at`, as a plain float."""
         if self.continuous:
             low, high = self.values
             return low + (high - low) * uniform
         return self.values[int(uniform * len(self.values))]
 
     def grid(self) -> tuple[float, ...]:
-        """The values at which a policy is evaluated."""
+        """Returns the values at which a policy is evaluated."""
         if not self.continuous:
             return self.values
         low, high = self.values
@@ -60,9 +60,9 @@ class Variation:
 
 @dataclass(frozen=True, kw_only=True)
 class Population:
-    """ψ = a base value with some fields varied independently.
+    """The distribution of ψ: a base value in which some fields vary independently.
 
-    The paper's: gravity uniform on {9.7, 9.8, 9.9}.
+    In the paper, gravity is uniform on {9.7, 9.8, 9.9}.
     """
 
     base: Any
@@ -70,8 +70,8 @@ class Population:
 
     @classmethod
     def parse(cls, world: World, texts: Sequence[str]) -> Population:
-        """Read `field=v1,v2,…` (uniform on these values) or `field=low:high` (uniform on the
-        range), one per field.
+        """Reads texts of the form `field=v1,v2,…` (uniform on these values) or `field=low:high`
+        (uniform on the range), one for each field that varies.
         """
         variations = tuple(_parse_variation(world, text) for text in texts)
         fields = [v.field for v in variations]
@@ -82,20 +82,18 @@ class Population:
         return cls(base=world.default_psi, variations=variations)
 
     def draw(self, key: jax.Array) -> Psi:
-        """ψ_n of one agent."""
+        """Draws the ψ_n of one agent."""
         uniforms = jax.random.uniform(key, (len(self.variations),))
         drawn = {v.field: v.at(u) for v, u in zip(self.variations, uniforms, strict=True)}
         return jax.tree.map(jnp.asarray, self.base._replace(**drawn))
 
     def pick(self, uniforms: Iterable[float]) -> Psi:
-        """ψ of one agent, from as many uniform numbers as there are variations, in
-        plain numbers.
-        """
+        """Returns the ψ of one agent in plain floats, from one uniform number per variation."""
         drawn = {v.field: v.pick(float(u)) for v, u in zip(self.variations, uniforms, strict=True)}
         return self.base._replace(**drawn)
 
     def grid(self) -> list[Psi]:
-        """Every ψ at which a policy is evaluated: the whole support when it is finite."""
+        """Returns every ψ at which a policy is evaluated: the whole support when it is finite."""
         axes = [v.grid() for v in self.variations]
         names = [v.field for v in self.variations]
         return [

@@ -1,4 +1,4 @@
-"""The worlds by their names: compiled ones, and the doors to Gymnasium and Gymnax."""
+"""Finds worlds by their names: the built-in ones, and those of Gymnasium and Gymnax."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORLDS: dict[str, type[CompiledWorld]] = {
 
 
 class Settings(Protocol):
-    """What of a config decides a world."""
+    """The settings of a config that determine the world."""
 
     @property
     def world(self) -> str:
@@ -26,19 +26,19 @@ class Settings(Protocol):
 
     @property
     def max_steps(self) -> int | None:
-        """The longest episode of a world of one's own."""
+        """The largest number of steps in an episode, for a world that is not built in."""
 
     @property
     def threshold(self) -> float | None:
-        """Θ of a world of one's own."""
+        """Θ, for a world that is not built in."""
 
     @property
     def bounds(self) -> tuple[str, ...] | None:
-        """The public box of its observations."""
+        """The public box of the observations, for a world that is not built in."""
 
 
 def world_of(config: Settings) -> World:
-    """The world that a config names."""
+    """Returns the world that a config names."""
     return make_world(
         config.world, max_steps=config.max_steps, threshold=config.threshold, bounds=config.bounds
     )
@@ -51,11 +51,11 @@ def make_world(
     threshold: float | None = None,
     bounds: tuple[str, ...] | None = None,
 ) -> World:
-    """A built-in world by its name, `gymnasium:ID`, `gymnax:ID`, or MODULE:CLASS of a Gymnasium
-    environment of one's own.
+    """Returns a built-in world by its name, `gymnasium:ID`, `gymnax:ID`, or MODULE:CLASS of a
+    user's own Gymnasium environment.
 
-    For the latter: an episode's longest, Θ, and the public box of the observations, where they
-    should not be the usual ones.
+    For a world that is not built in, `max_steps`, `threshold` (Θ) and `bounds` (the public box of
+    the observations) replace the defaults.
     """
     if name in WORLDS:
         if (max_steps, threshold, bounds) != (None, None, None):
@@ -76,7 +76,7 @@ def make_world(
 
 
 def compiled(world: World) -> CompiledWorld:
-    """The world as one that plays inside a compiled program."""
+    """Returns the world if it plays inside a compiled program; raises an error otherwise."""
     if not isinstance(world, CompiledWorld):
         raise PgcError(
             f"{world.name} plays on the host; this needs a compiled world: {', '.join(WORLDS)}, or "

@@ -1,12 +1,12 @@
 """What T submissions of one agent cost together.
 
-    basic     (T·ε, 0)    Theorem 1 of the paper: the ε of all parts add up. What the ledger charges
+    basic     (T·ε, 0)    Theorem 1 of the paper: the ε of all parts add up. The ledger charges this
     optimal   (ε', δ)     the smallest ε' that holds for *every* sequence of pure ε-LDP reports
                           (Kairouz, Oh and Viswanath 2015)
     pld       (ε', δ)     the same by dp-accounting's privacy loss distributions: a check
 
-A report that is ε-LDP is at worst randomised response with that ε, whose privacy loss is ±ε: the
-exact sums below follow. The noisy boolean is one more part of each submission, with its own ε.
+At worst, an ε-LDP report is randomised response with that ε, whose privacy loss is ±ε; the exact
+sums below follow from that. The noisy boolean is one more part of each submission, with its own ε.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pgc.randomise.budget import epsilon_of, nano_of
 
 MOST_TERMS = 4_000_000
 DOUBT = 1e-12
-"""Relative rounding error of the sums, taken off δ."""
+"""The relative rounding error of the sums, by which δ is reduced."""
 
 
 def basic(epsilon: float, score_epsilon: float, submissions: int) -> float:
@@ -30,8 +30,8 @@ def basic(epsilon: float, score_epsilon: float, submissions: int) -> float:
 
 
 def optimal(epsilon: float, score_epsilon: float, submissions: int, delta: float) -> float:
-    """The smallest ε' for which δ(ε') = E[(1 − e^(ε' − L))₊] ≤ δ, with L the sum of T losses of ±ε
-    and T of ±ε_b.
+    """Returns the smallest ε' for which δ(ε') = E[(1 − e^(ε' − L))₊] ≤ δ, with L the sum of T
+    losses of ±ε and T of ±ε_b.
     """
     parts = [(epsilon, submissions)] + ([(score_epsilon, submissions)] if score_epsilon else [])
     if math.prod(n + 1 for _, n in parts) > MOST_TERMS:
@@ -52,8 +52,8 @@ def optimal(epsilon: float, score_epsilon: float, submissions: int, delta: float
 
 
 def pld(epsilon: float, score_epsilon: float, submissions: int, delta: float) -> float:
-    """The same by dp-accounting, pessimistic in its rounding; never worse than `basic`, which holds
-    as well.
+    """Returns the same as `optimal`, by dp-accounting, which rounds pessimistically; never more
+    than `basic`, which holds as well.
     """
     module = require("dp_accounting.pld.privacy_loss_distribution", "account")
     parameters = require("dp_accounting.pld.common", "account").DifferentialPrivacyParameters
@@ -73,8 +73,8 @@ def pld(epsilon: float, score_epsilon: float, submissions: int, delta: float) ->
 
 
 def largest_epsilon(target: float, score_epsilon: float, submissions: int, delta: float) -> float:
-    """The largest ε of one submission's gradient with which T submissions cost at most the target:
-    whole nano-ε, rounded down.
+    """Returns the largest ε of one submission's gradient with which T submissions cost at most the
+    target, rounded down to whole nano-ε.
     """
 
     def cost(nano: int) -> float:
@@ -98,7 +98,7 @@ def largest_epsilon(target: float, score_epsilon: float, submissions: int, delta
 
 
 def _losses(epsilon: float, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The values of a sum of n losses of ±ε, and their probabilities: i of them are +ε."""
+    """Returns the values of a sum of n losses of ±ε, of which i are +ε, and their probabilities."""
     binom = require("scipy.stats", "train").binom
     i = np.arange(n + 1)
     return (2 * i - n) * epsilon, np.asarray(binom.pmf(i, n, 1 / (1 + math.exp(-epsilon))))

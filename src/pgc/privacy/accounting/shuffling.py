@@ -1,10 +1,10 @@
-"""Amplification by shuffling: what the one who sees n reports *in random order, without their
+"""Amplification by shuffling: what an observer who sees n reports *in random order, without their
 senders* learns about one of them.
 
-A report of any ε₀-LDP mechanism of another agent hides the one in question with probability 2/(e^ε₀
-+ 1), as if that agent had sent one of the two extreme reports, either with probability ½ (Feldman,
-McMillan and Talwar 2023; Wang et al. 2023, the variation ratio bound). So it is enough to compare,
-exactly,
+With probability 2/(e^ε₀ + 1), the report of another agent, by any ε₀-LDP mechanism, hides the
+report in question: it is as if that agent had sent one of the two extreme reports, each with
+probability ½ (Feldman, McMillan and Talwar 2023; Wang et al. 2023, the variation ratio bound). So
+it is enough to compare, exactly,
 
     (A + Δ, C − A + 1 − Δ)  with  (A + 1 − Δ, C − A + Δ),
     C ~ Bin(n − 1, 2/(e^ε₀ + 1)),  A ~ Bin(C, ½),  P(Δ = 1) = e^ε₀/(e^ε₀ + 1).
@@ -35,12 +35,12 @@ ASSUMPTIONS = (
 
 
 def shuffled(epsilon: float, n: int, delta: float) -> float:
-    """The central ε, at δ, of one report among n that are shuffled together.
+    """Returns the central ε, at δ, of one report among n that are shuffled together.
 
-    Never more than the local ε.
+    It is never more than the local ε.
     """
     if n < 1:
-        raise PgcError(f"at least one report is shuffled, not {n}")
+        raise PgcError(f"at least one report must be shuffled, not {n}")
     if not 1e-12 <= delta < 1:
         raise PgcError(
             f"amplification by shuffling needs a delta between 1e-12 and 1, not {delta:g}"
@@ -49,8 +49,8 @@ def shuffled(epsilon: float, n: int, delta: float) -> float:
 
 
 def shuffled_delta(epsilon: float, n: int, central: float) -> float:
-    """The smallest δ for which (central, δ) holds: a sum over C of two binomial tails, and the mass
-    that is left out.
+    """Returns the smallest δ for which (central, δ) holds: a sum over C of two binomial tails, plus
+    the probability of the C that are left out.
     """
     binom = require("scipy.stats", "train").binom
     hides, truth = 2 / (math.exp(epsilon) + 1), 1 / (1 + math.exp(-epsilon))
@@ -63,7 +63,7 @@ def shuffled_delta(epsilon: float, n: int, central: float) -> float:
     gain, loss = truth - grown * lie, grown * truth - lie
     if gain <= 0:
         return 0.0
-    # from this a on it exceeds e^central
+    # from this a on, the ratio exceeds e^central
     first = np.ceil((c + 1) * (loss / gain) / (1 + loss / gain) - 1e-9)
     tails = gain * binom.sf(first - 2, c, 0.5) - loss * binom.sf(first - 1, c, 0.5)
     left_out = 0.0 if (low, high) == (0, n - 1) else 2e-14

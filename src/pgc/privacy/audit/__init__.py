@@ -1,1 +1,1 @@
-"""Trying to break a mechanism's claim: lower bounds on ε from samples of what really comes out."""
+"""Tries to break a mechanism's claim: lower bounds on ε from samples of what it really sends."""

@@ -1,8 +1,8 @@
-"""`pgc audit`: samples of what a mechanism really sends, against what it claims.
+"""`pgc audit`: compares samples of what a mechanism really sends with what it claims.
 
-Two tests for each row, with half of its error each: the exact event of the likelihood-ratio test
+Each row has two tests, with half of its error each: the exact event of the likelihood-ratio test
 (`events.py`), and a search for any other event that tells two inputs apart (`search.py`), the
-support test included. The bound of a row is the larger one.
+support test included. The bound of a row is the larger of the two.
 
     pass    the bound does not exceed the claim, and is at least 0.8 ε: the claim was tested
     FAIL    the bound exceeds the claim: with the stated confidence it does not hold
@@ -39,11 +39,11 @@ SCORE = "score-bit"
 FAMILY_ERROR = 0.01
 """The probability that any row of a table fails by chance."""
 TELL_APART = 1.2
-"""A leak of this factor is found, with 99 % power."""
+"""An ε that is this many times what is claimed is detected, with 99 % power."""
 
 
 class Row(NamedTuple):
-    """One mechanism on one path."""
+    """The result for one mechanism on one path."""
 
     mechanism: str
     path: str
@@ -51,7 +51,7 @@ class Row(NamedTuple):
     claim: float
     lower_bound: float
     samples: int
-    """Of each of the two inputs."""
+    """The number of samples of each of the two inputs."""
     verdict: Literal["pass", "FAIL", "weak"]
     found_by: str
     """Which of the two tests gave the bound."""
@@ -59,7 +59,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """What is audited: where its codes come from, and what is known of it."""
+    """What is audited: where its codes come from, and what is known about it."""
 
     name: str
     path: str
@@ -78,7 +78,7 @@ def audit_mechanism(
     power: float = POWER,
     seed: int | None = None,
 ) -> Row:
-    """Audit one mechanism on one path, against its own ε or another claim."""
+    """Audits one mechanism on one path, against its own ε or another claim."""
     return judge(
         subject(mechanism, path, np.random.default_rng(seed)), claim=claim, error=error, power=power
     )
@@ -87,7 +87,7 @@ def audit_mechanism(
 def subject(
     mechanism: Mechanism, path: str, rng: np.random.Generator, name: str | None = None
 ) -> Subject:
-    """A mechanism on a path."""
+    """Returns a mechanism on a path as a subject."""
     if path == RELEASE and on_the_wire(mechanism):
         mechanism = Query.of(mechanism).mechanism  # with an ε that can be charged for: whole nano-ε
     event, epsilon = strongest(mechanism), mechanism.epsilon
@@ -102,7 +102,7 @@ def subject(
 
 
 def score_subject(epsilon: float, path: str, rng: np.random.Generator) -> Subject:
-    """The noisy boolean on a path."""
+    """Returns the noisy boolean on a path as a subject."""
     bit = ScoreBit(epsilon=epsilon_of(nano_of(epsilon)))
     yes, no = np.ones(1), -np.ones(1)
     event = Event(0, yes, no, lambda codes: codes[:, 0].astype(bool), bit.keep_threshold / WORD)
@@ -110,7 +110,7 @@ def score_subject(epsilon: float, path: str, rng: np.random.Generator) -> Subjec
 
 
 def judge(it: Subject, *, claim: float | None, error: float, power: float = POWER) -> Row:
-    """Both tests, and the verdict."""
+    """Runs both tests, and returns the row with the verdict."""
     claim = it.epsilon if claim is None else claim
     likely = 0.5 if it.event is None else it.event.likely
     n = samples_for(
@@ -145,12 +145,12 @@ def audit(
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """The rows for one mechanism by its name (or MODULE:CLASS of one's own), or for all that claim
-    an ε and every path.
+    """Returns the rows for one mechanism by its name (or MODULE:CLASS of a user's own), or for all
+    that claim an ε; on every path, or on one.
 
-    All rows together exceed their claims by chance with a probability of at most 1 %. With a
-    `seed`, rows of the simulated path can be repeated; the release path always takes the bits of
-    the operating system.
+    The probability that any row exceeds its claim by chance is at most 1 %. With a `seed`, rows of
+    the simulated path can be repeated; the release path always takes the bits of the operating
+    system.
     """
     if seed is not None and seed < 0:
         raise PgcError(f"seed must be at least 0, not {seed}")
@@ -171,7 +171,7 @@ def audit(
     ]
     if mechanism == "none":
         raise PgcError(
-            "none claims no epsilon that could be broken: it sends the gradient as it is"
+            "'none' claims no epsilon that could be broken: it sends the clipped gradient itself"
         )
     if not chosen:
         raise PgcError(

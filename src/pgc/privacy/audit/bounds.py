@@ -1,9 +1,9 @@
 """From counts to a lower bound on ε that holds with a stated confidence, and how many samples that
 takes.
 
-If an event has probability p under one input and p' under another, no mechanism with ε < ln(p/p')
-can have made it. p is bounded from below and p' from above by Clopper and Pearson (1934), exactly,
-each with half of the error.
+If an event has probability p under one input and p' under another, the mechanism's ε is at least
+ln(p/p'). p is bounded from below and p' from above by the exact method of Clopper and Pearson
+(1934), each with half of the error.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pgc.errors import require
 STRONG = 0.8
 """A lower bound below this share of ε is too weak to call a claim confirmed."""
 POWER = 0.995
-"""The probability with which a sample of `samples_for` tells a true ε from a smaller claim."""
+"""With this probability, as many samples as `samples_for` says refute a claim below the true ε."""
 
 
 def lower_epsilon(hits: int, n: int, other_hits: int, other_n: int, error: float) -> float:
-    """The largest ε that is refuted: at most ln(p/p') with probability 1 − error. At least 0."""
+    """Returns a lower bound on ε: at most ln(p/p') with probability 1 − error, and at least 0."""
     beta = require("scipy.stats", "train").beta
     low = float(beta.ppf(error / 2, hits, n - hits + 1)) if hits else 0.0
     high = (

@@ -1,8 +1,8 @@
-"""For each mechanism the two gradients that are easiest to tell apart, and the event that tells
-them apart best.
+"""The two gradients that are easiest to tell apart, and the event that tells them apart best, for
+each mechanism.
 
-A mechanism states its own (`Mechanism.event`). Each event is that of the likelihood-ratio test,
-P(event | one) = e^ε · P(event | other) exactly, with ε what the mechanism claims.
+A mechanism states its own (`Mechanism.event`). It is the event of the likelihood-ratio test:
+P(event | one) = e^ε · P(event | other) exactly, where ε is the mechanism's claim.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def public(mechanism: Mechanism, number: int) -> np.ndarray:
 
 
 def strongest(mechanism: Mechanism) -> Event | None:
-    """Returns the event of the likelihood-ratio test; None where nobody has worked it out
-    (`search.py` looks for one).
+    """Returns the event of the likelihood-ratio test; None where it is not known (`search.py` looks
+    for one).
     """
     return mechanism.event(lambda number: public(mechanism, number))
 

@@ -20,8 +20,8 @@ from pgc.wire.offer import public_seed
 
 SIMULATED, RELEASE = "simulated", "release"
 TOGETHER = 2048
-"""Simulated codes that are drawn at once: one size, so that one program is compiled for any number
-of them."""
+"""The number of simulated codes that are drawn at once. It is fixed, so that one compiled program
+serves any number of codes."""
 
 
 class Source(Protocol):
@@ -32,17 +32,17 @@ class Source(Protocol):
 
 
 def source(mechanism: Mechanism, path: str, rng: np.random.Generator) -> Source:
-    """Returns what draws samples of a mechanism on a path. Refuses a path that the mechanism does
-    not have.
+    """Returns the source of a mechanism's codes on a path. Raises an error for a path that the
+    mechanism does not have.
 
     `rng` seeds simulated draws. Released ones take the bits of the operating system, and nothing
-    can stand in for them.
+    can replace these.
     """
     return simulated(mechanism, rng) if path == SIMULATED else released(mechanism)
 
 
 def paths_of(mechanism: Mechanism) -> tuple[str, ...]:
-    """The paths that it has."""
+    """Returns the paths that a mechanism has."""
     try:
         mechanism.refuse_release()
     except PgcError:
@@ -51,8 +51,8 @@ def paths_of(mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def simulated(mechanism: Mechanism, rng: np.random.Generator) -> Source:
-    """Draws codes as `pgc train` does: compiled, in float32, with the words of a JAX key that `rng`
-    chooses.
+    """Returns a source that draws codes as `pgc train` does: compiled, in float32, with the words
+    of a JAX key that `rng` chooses.
     """
     jax = require("jax", "train")
 
@@ -79,8 +79,8 @@ def simulated(mechanism: Mechanism, rng: np.random.Generator) -> Source:
 
 
 def released(mechanism: Mechanism) -> Source:
-    """As a device draws them: through the bytes of its report, where an offer can ask for the
-    mechanism.
+    """Returns a source that draws codes as a device does: through the bytes of its report, where an
+    offer can ask for the mechanism.
     """
     mechanism.refuse_release()
     if not on_the_wire(mechanism):
@@ -90,9 +90,10 @@ def released(mechanism: Mechanism) -> Source:
 
 
 def score_source(score_bit: ScoreBit, path: str, rng: np.random.Generator) -> Source:
-    """The noisy boolean.
+    """Returns a source of noisy booleans.
 
-    The "gradient" is whether the score reached Θ; on a device, the code beside it is seen as well.
+    Its "gradient" says whether the score reached Θ. On the release path, the code in the same
+    report is part of the sample.
     """
     if path == RELEASE:
         query = Query.of(Duchi(dim=2, epsilon=1.0), score_bit.epsilon)
@@ -108,7 +109,7 @@ def score_source(score_bit: ScoreBit, path: str, rng: np.random.Generator) -> So
 
 
 def _reported(query: Query, vector: np.ndarray, number: int, success: bool | None) -> Report:
-    """What a device sends, read back."""
+    """Returns the report that a device sends, read back from its bytes."""
     offer = Offer(
         offer_id=number, policy_version=0, query=query, theta=np.zeros(query.dim, np.float32)
     )
@@ -123,8 +124,9 @@ def _repeated(one: Callable[[np.ndarray, int], Any]) -> Source:
 
 
 def _or_nothing(one: Callable[[np.ndarray, int], Any], gradient: np.ndarray, number: int) -> Any:
-    """A mechanism that fails on some gradient tells something by it: no report is one of the
-    reports.
+    """Returns one code, or None if the mechanism fails.
+
+    A failure reveals something about the gradient, so a missing report counts as an output.
     """
     try:
         return one(gradient, number)
@@ -133,7 +135,7 @@ def _or_nothing(one: Callable[[np.ndarray, int], Any], gradient: np.ndarray, num
 
 
 def stacked(codes: list[Any]) -> np.ndarray:
-    """Codes as rows; what is missing, of a row or all of it, is NaN."""
+    """Returns codes as rows of one width; numbers that are missing are NaN."""
     rows = [
         np.zeros(0) if code is None else np.atleast_1d(np.asarray(code)).ravel() for code in codes
     ]

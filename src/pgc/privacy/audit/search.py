@@ -1,9 +1,9 @@
-"""A test without knowledge of the mechanism: look for any event, and any two inputs, that betray
-more than is claimed.
+"""A test without knowledge of the mechanism: it looks for any event, and any two inputs, that
+reveal more than is claimed.
 
-This is the support test as well: an output that one input can have and another cannot, a report
-that is missing for some input, a number whose last bits know where it came from, numbers whose
-difference has no noise. What a small first sample suggests is then tested with a fresh one.
+It is the support test as well. It finds an output that one input can have and another cannot, a
+report that is missing for some input, a number whose last bits depend on the input, and numbers
+whose difference has no noise. What a small first sample suggests is then tested with a fresh one.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from pgc.privacy.audit.events import Event
 from pgc.privacy.audit.paths import Source
 
 PILOT = 600
-"""Draws of each input in the first sample."""
+"""The number of draws of each input in the first sample."""
 PAIRS_REFINED, PAIRS_REFINED_FEW = 24, 6
-"""Candidate pairs that are estimated again with more draws: where codes are continuous and cheap,
-and elsewhere."""
+"""How many candidate pairs are estimated again with more draws: where codes are continuous and
+cheap to draw, and elsewhere."""
 REFINED_DRAWS = 4000
-"""Draws of each input when a pair is estimated again."""
+"""The number of draws of each input when a pair is estimated again."""
 BINS = 12
 NOTHING = -1
 """Stands for a report that is missing."""
 MIXER = np.random.default_rng(7).integers(1, 2**63, 4096, np.uint64) | np.uint64(1)
-"""Makes one number of a row of small ones."""
+"""The multipliers that hash a row of small numbers to one number."""
 
 
 class View(NamedTuple):
-    """How codes are looked at: fixed by the first sample."""
+    """How features are computed from codes; the first sample decides it."""
 
     counted: bool
-    """Codes are bits or small numbers: a whole row is one symbol."""
+    """Whether codes are bits or small numbers, so that a whole row is one symbol."""
     whole: bool
-    """Codes are integers: their residues are looked at."""
+    """Whether codes are integers, so that their residues are features."""
     low: np.ndarray
     high: np.ndarray
-    """Between which each column is cut."""
+    """The limits to which each column is clipped."""
     directions: np.ndarray
-    """(columns, m): projections that are looked at."""
+    """The projections (columns, m) that are features."""
     edges: list[np.ndarray]
-    """Bins of each projection."""
+    """The edges of the bins of each projection."""
     last_bits: bool
 
 
@@ -57,7 +57,7 @@ class Found(NamedTuple):
     view: View
     feature: int
     symbols: np.ndarray
-    """The event: the feature is one of these."""
+    """The event is that the feature is one of these."""
 
 
 def inputs(
@@ -85,11 +85,10 @@ def inputs(
 
 
 def look(source: Source, candidates: list[np.ndarray], number: int, last_bits: bool) -> Found:
-    """Two samples, and what they suggest. `last_bits`: whether those of floating-point numbers may
-    be used.
+    """Returns the most telling event that samples of the candidates suggest.
 
-    They betray simulated Laplace noise; its claim is one for real arithmetic, and nothing simulated
-    leaves a device.
+    `last_bits` says whether the last bits of floating-point numbers may be used. They give away
+    simulated Laplace noise, whose claim is for real arithmetic; nothing simulated leaves a device.
     """
     samples = [source(g, number, PILOT).astype(float) for g in candidates]
     width = max(s.shape[1] for s in samples)
@@ -107,9 +106,9 @@ def look(source: Source, candidates: list[np.ndarray], number: int, last_bits: b
         )
         return _suggest(one, other, plain)[0][1]
 
-    # The best of hundreds of pairs is partly luck: the first few are looked at again, with more
-    # draws. Where codes are continuous an event is learnt with some error, so that more pairs are
-    # looked at, and learnt again; where drawing is dear, it is not.
+    # The best of hundreds of pairs is partly luck, so the first few are tried again with more
+    # draws. Where codes are continuous, an event is learnt with some error, so more pairs are
+    # tried, and their events are learnt again; but not where draws are expensive.
     thorough = not (plain.counted or last_bits)
     few = [found for _, found in suggested[: PAIRS_REFINED if thorough else PAIRS_REFINED_FEW]]
     if thorough:
@@ -153,8 +152,8 @@ other."""
 
 
 def _suggest(one: Sampled, other: Sampled, plain: View) -> list[tuple[float, Found]]:
-    """What two samples suggest: the event that tells most for the one, and that for the other, and
-    how much each promises.
+    """Returns the events that two samples suggest, one that is more frequent for each of the two,
+    and how much each promises.
     """
     ways = [(plain, one[2], other[2])]
     if not plain.counted:
@@ -170,7 +169,7 @@ def _suggest(one: Sampled, other: Sampled, plain: View) -> list[tuple[float, Fou
 def _best(
     one: np.ndarray, other: np.ndarray, ways: Sequence[tuple[View, Histograms, Histograms]]
 ) -> tuple[float, Found]:
-    """The most telling event among those of several views, and how much it promises."""
+    """Returns the most telling event among those of several views, and how much it promises."""
     best: tuple[float, Found] | None = None
     for view, mine, theirs in ways:
         chosen = [mine.counts > times * (theirs.counts + 1) for times in TIMES]
@@ -191,7 +190,7 @@ def _best(
 
 
 def _hits(source: Source, found: Found, number: int, n: int) -> tuple[int, int]:
-    """How often the event happens in fresh samples of the one and of the other."""
+    """Returns how often the event happens in fresh samples of the two inputs."""
     one, other = (
         int(np.isin(features(source(g, number, n), found.view)[found.feature], found.symbols).sum())
         for g in (found.one, found.other)
@@ -200,15 +199,15 @@ def _hits(source: Source, found: Found, number: int, n: int) -> tuple[int, int]:
 
 
 def confirm(source: Source, found: Found, number: int, n: int, error: float) -> float:
-    """A lower bound on ε from a fresh sample of that event."""
+    """Returns a lower bound on ε from counts of that event in fresh samples."""
     hits, other_hits = _hits(source, found, number, n)
     return lower_epsilon(hits, n, other_hits, n, error)
 
 
 def features(codes: np.ndarray, view: View) -> list[np.ndarray]:
-    """Codes as small numbers, in several ways.
+    """Returns features of the codes: each describes every code by one small number, its symbol.
 
-    A row that is missing, or too short, is one symbol for each length.
+    All rows that are missing or too short have one symbol for each length.
     """
     rows = _wide(codes.astype(float), len(view.low))
     there = (~np.isnan(rows)).sum(axis=1)
@@ -231,8 +230,8 @@ def features(codes: np.ndarray, view: View) -> list[np.ndarray]:
 
 
 def _grid(numbers: np.ndarray) -> np.ndarray:
-    """Exponent, and on how fine a grid a floating-point number lies: a sum with a larger number
-    leaves no fine one.
+    """Returns the exponent of floating-point numbers, and how fine a grid they lie on: adding a
+    larger number leaves only a coarse grid.
     """
     bits = numbers.astype(np.float32).view(np.uint32)
     zeros = sum((bits % (1 << n) == 0).astype(np.int64) for n in range(1, 8))
@@ -251,7 +250,7 @@ def _wide(rows: np.ndarray, width: int) -> np.ndarray:
 
 
 def _view(samples: list[np.ndarray], last_bits: bool) -> View:
-    """Every column, every difference of two neighbours, and their sum."""
+    """Returns a view of every column, every difference of two neighbours, and the sum of all."""
     pooled = _there(np.concatenate(samples))
     whole = bool(np.all(pooled == np.round(pooled)))
     counted = whole and bool(np.all((pooled >= 0) & (pooled < 2**16)))  # bits, or vectors' numbers
@@ -270,8 +269,8 @@ def _view(samples: list[np.ndarray], last_bits: bool) -> View:
 
 
 def _between(one: np.ndarray, other: np.ndarray, width: int) -> list[View]:
-    """What linear classifiers learn of the two samples: one that cuts outliers, one that knows
-    which columns go together.
+    """Returns the views that two linear classifiers learn from the two samples: one clips outliers,
+    the other uses the covariance of the columns.
     """
     rows = [_there(_wide(s, width)) for s in (one, other)]
     if min(len(r) for r in rows) < 2:
@@ -301,7 +300,7 @@ def _between(one: np.ndarray, other: np.ndarray, width: int) -> list[View]:
 
 
 def _there(rows: np.ndarray) -> np.ndarray:
-    """The rows that are complete."""
+    """Returns the rows that are complete."""
     complete: np.ndarray = rows[~np.isnan(rows).any(axis=1)]
     return complete
 
@@ -313,9 +312,7 @@ def _edges(values: np.ndarray) -> list[np.ndarray]:
 
 
 def _promise(hits: Any, other_hits: Any) -> Any:
-    """About what a bound from these counts of the first sample would be: good enough to
-    choose by.
-    """
+    """Returns roughly the bound that these counts would give: good enough to choose by."""
     some, other = np.maximum(hits, 1), np.asarray(other_hits) + 1
     return np.where(
         np.asarray(hits) == 0, -np.inf, np.log(some / other) - 2 * np.sqrt(1 / some + 1 / other)

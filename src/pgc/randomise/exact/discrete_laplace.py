@@ -1,5 +1,5 @@
-"""Exact random draws: every probability is a fraction, or e to the power of one, and holds as it
-stands.
+"""Exact random draws: every probability is a fraction, or e to the power of one, and nothing is
+rounded.
 
 All randomness comes from the operating system (`secrets`), anew at every call, so neither a fork
 nor a copy of a machine repeats it, and nothing that a caller passes can stand in for it. The
@@ -16,12 +16,12 @@ HALF = Fraction(1, 2)
 
 
 def bernoulli(probability: Fraction) -> bool:
-    """True with this probability."""
+    """Returns True with this probability."""
     return secrets.randbelow(probability.denominator) < probability.numerator
 
 
 def bernoulli_exp(gamma: Fraction) -> bool:
-    """True with probability e^(−γ), γ ≥ 0 (their Algorithm 1)."""
+    """Returns True with probability e^(−γ), γ ≥ 0 (their Algorithm 1)."""
     while gamma > 1:  # e^(−γ) = e^(−1)·e^(−(γ − 1))
         if not bernoulli_exp(Fraction(1)):
             return False
@@ -33,7 +33,7 @@ def bernoulli_exp(gamma: Fraction) -> bool:
 
 
 def discrete_laplace(scale: Fraction) -> int:
-    """An integer x with P(x) ∝ e^(−|x|/scale) (their Algorithm 2)."""
+    """Draws an integer x with P(x) ∝ e^(−|x|/scale) (their Algorithm 2)."""
     t, s = scale.numerator, scale.denominator
     while True:
         low = secrets.randbelow(t)
@@ -44,5 +44,5 @@ def discrete_laplace(scale: Fraction) -> int:
             high += 1
         size = (low + t * high) // s
         negative = bernoulli(HALF)
-        if not (negative and size == 0):  # zero would come twice as often
+        if not (negative and size == 0):  # or zero would come twice as often
             return -size if negative else size

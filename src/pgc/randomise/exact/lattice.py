@@ -21,20 +21,20 @@ from pgc.randomise.exact.discrete_laplace import discrete_laplace
 from pgc.randomise.mechanisms.clip import clip_l1
 
 SCALE = 2**20
-"""Of the noise, in lattice points: a point is far below the noise."""
+"""The scale of the noise, in lattice points: their distance is far below the noise."""
 LARGEST = 2**31 - 1
-"""What fits into four bytes on either side."""
+"""The largest absolute value that is sent: it fits into four bytes."""
 LARGEST_EPSILON = 1024
-"""Beyond it the lattice would not fit."""
+"""The largest ε: beyond it, the lattice would not fit into four bytes."""
 
 
 def radius(epsilon: float) -> int:
-    """Returns N, the lattice points in the radius of the clip."""
+    """Returns N, the number of lattice points in the radius of the clip."""
     return math.floor(Fraction(epsilon) * SCALE / 2)
 
 
 def release_laplace(gradient: np.ndarray, clip: float, epsilon: float) -> list[int]:
-    """The numbers y of one report."""
+    """Draws the numbers y of one report."""
     return [
         max(-LARGEST, min(LARGEST, n + discrete_laplace(Fraction(SCALE))))
         for n in on_lattice(gradient, clip, radius(epsilon))
@@ -42,18 +42,18 @@ def release_laplace(gradient: np.ndarray, clip: float, epsilon: float) -> list[i
 
 
 def decode_laplace(numbers: list[int], clip: float, epsilon: float) -> np.ndarray:
-    """g̃: an unbiased estimate of the clipped gradient, but for half a unit. Post-processing."""
+    """Returns g̃, an estimate of the clipped gradient, unbiased but for rounding to the lattice."""
     return np.array(numbers, np.float64) * (clip / 2 / radius(epsilon))
 
 
 def on_lattice(gradient: np.ndarray, clip: float, most: int) -> list[int]:
-    """The integers n.
+    """Returns the integers n for a gradient.
 
     Their absolute values add up to at most N = `most`, whatever the gradient is (NaN and Inf become
     zero).
     """
     clipped = clip_l1(np.asarray(gradient, np.float64).ravel(), clip / 2)
     numbers = [math.trunc(x / (clip / 2) * most) for x in clipped.tolist()]
-    # Rounding in the clip is a millionth of a unit, so this holds anyway; the guarantee does not
-    # hang on that.
+    # Rounding in the clip is a millionth of a unit, so the sum never exceeds N; this check means
+    # that the guarantee does not depend on it.
     return numbers if sum(map(abs, numbers)) <= most else [0] * len(numbers)

@@ -1,4 +1,4 @@
-"""Q: what randomises a gradient.
+"""The mechanisms Q, which randomise a gradient.
 
-Each mechanism is a small file: all that is particular to it, in one file.
+Each mechanism is one small file, which holds everything that is particular to it.
 """

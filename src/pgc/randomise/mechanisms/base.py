@@ -1,16 +1,18 @@
-"""What randomises a gradient: a mechanism Q is a guarantee and three pure functions.
+"""The base class of mechanisms. A mechanism Q randomises a gradient; it is a guarantee and a few
+pure functions.
 
     prepare(gradient, public) -> thresholds   deterministic: sanitise, clip, project
     draw(thresholds, secret)  -> code         the only random step: secret words against thresholds
     decode(code, public)      -> vector       on the aggregator
     error(norm)               -> number       its expected squared error, in closed form
 
-A mechanism owns all that is particular to it, and one file is enough to add one: besides these,
-its default clip, its form on the wire (`wire_number`, `to_wire`, `pack`), how it is released
-(`exact_code`), the event that betrays most (`event`), and words for people (`parameters`,
-`in_words`). Each has a default, so that a mechanism for simulations needs none of them.
+A mechanism holds everything that is particular to it, so that one file is enough to add one.
+Besides these functions, that is its default clip, its form on the wire (`wire_number`, `to_wire`,
+`pack`), how it is released (`exact_code`), the event that reveals most about a gradient (`event`),
+and descriptions for people (`parameters`, `in_words`). Each of these has a default, so that a
+mechanism for simulations need not define any.
 
-`public` and `secret` are arrays of uniform 32-bit words, and that is all the randomness there is.
+`public` and `secret` are arrays of uniform 32-bit words; there is no other randomness.
 In a simulation each has an address (`numerics/randomness.py`); on a device the secret ones come
 from the operating system and the public ones from a hash of the offer. The functions work on NumPy
 and JAX arrays alike (the array-API standard), so one source serves both, and a device needs no JAX.
@@ -41,49 +43,49 @@ Array = Any
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What a report promises. The neighbouring relation of local privacy is *any* two inputs."""
+    """What a report promises. In local privacy, *any* two inputs are neighbours."""
 
     epsilon: float
-    """What really holds: sup over any two gradients and any output of the log of the ratio of
-    probabilities."""
+    """The ε that really holds: the supremum, over any two gradients and any output, of the log of
+    the ratio of the output's probabilities."""
     nominal_epsilon: float
-    """What the mechanism's formula prints; not a promise where it differs from `epsilon`."""
+    """The ε in the mechanism's formula. It is no promise where it differs from `epsilon`."""
     statement: str
-    """In words, for `privacy.json`."""
+    """The guarantee in words, for `privacy.json`."""
 
     @property
     def honest(self) -> bool:
-        """Whether what is printed is what holds."""
+        """Whether the nominal ε really holds."""
         return self.epsilon <= self.nominal_epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
-    """Q(·; ε, d, d̂, C).
+    """A mechanism Q(·; ε, d, d̂, C).
 
-    `epsilon` is the nominal ε of one report; ask `guarantee` for what holds.
+    `epsilon` is the nominal ε of one report; `guarantee` states the ε that holds.
     """
 
     name: ClassVar[str]
     largest_clip: ClassVar[float] = 1e30
-    """Beyond it float32 arithmetic would overflow."""
+    """The largest C; beyond it, float32 arithmetic would overflow."""
     traced: ClassVar[dict[str, type[np.generic]]] = {"clip": np.float32}
-    """The numbers that `prepare`, `draw` and `decode` read, fields or cached properties, and the
-    type a simulation gives them. A compiled program takes them as arguments and so serves every ε
-    and C. Anything else they read (d, d̂) is a shape, and ε itself is out of their reach: it enters
-    only through constants that were rounded to the safe side beforehand."""
+    """The numbers (fields or cached properties) that `prepare`, `draw` and `decode` read, and the
+    type that a simulation gives each. A compiled program takes them as arguments, and so serves
+    every ε and C. Everything else that these functions read (d, d̂) is a shape. They cannot read ε
+    itself: it enters only through constants that were rounded to the safe side beforehand."""
 
     smallest_dim: ClassVar[int] = 1
     integers: ClassVar[bool] = False
-    """Whether a code is drawn by comparing integers, so that it has no floating-point channel. Only
-    such codes may leave a device. Each class states it for itself: what is derived from one that is
-    exact need not be."""
+    """Whether a code is drawn by comparing integers, so that nothing leaks through floating-point
+    arithmetic. Only such codes may leave a device. Each class states it for itself, because a
+    subclass of an exact mechanism need not be exact."""
     nested: ClassVar[tuple[str, ...]] = ()
     """Fields that are mechanisms themselves."""
     clips: ClassVar[bool] = True
     """Whether `clip` is used at all."""
     default_clip: ClassVar[float] = 1.0
-    """C of the default preset, where none is given."""
+    """The C that the default preset uses where none is given."""
     paper_clip: ClassVar[float] = 1.0
     """C in the paper."""
     paper_buffer: ClassVar[int] = 1
@@ -91,16 +93,16 @@ class Mechanism(ABC):
     lifts: ClassVar[bool] = False
     """Whether an offer may ask for it with the norm lift."""
     wire_number: ClassVar[int | None] = None
-    """The number by which an offer asks for it: below 128 for those of pgc, 128 to 255 for others.
-    None: no offer can. It belongs to one class: what is derived from it has none, unless it states
-    its own."""
+    """The number by which an offer asks for this mechanism: below 128 for those of pgc, 128 to 255
+    for others, None if no offer can. It is not inherited: a subclass has none, unless it states its
+    own."""
 
     dim: int
     """d, the length of the gradient."""
     epsilon: float
     """ε of one report, as printed in the formula."""
     clip: float
-    """C, the clipping size. Each mechanism says of what."""
+    """C, the clipping size. Each mechanism says what it bounds."""
 
     def __init_subclass__(cls) -> None:
         for stated, unless in (("wire_number", None), ("integers", False), ("lifts", False)):
@@ -108,7 +110,7 @@ class Mechanism(ABC):
                 setattr(cls, stated, unless)
 
     def __post_init__(self) -> None:
-        """Refuse parameters with which no guarantee can be stated."""
+        """Raises an error for parameters with which no guarantee can be stated."""
         if not self.epsilon > 0:
             raise PgcError(
                 f"epsilon must be greater than 0 (inf for no privacy), not {self.epsilon:g}"
@@ -117,7 +119,7 @@ class Mechanism(ABC):
         if self.epsilon < SMALLEST_EPSILON * (1 - 1e-12):
             raise PgcError(
                 f"epsilon of one report must be at least {SMALLEST_EPSILON:g}, not "
-                f"{self.epsilon:g}: it would say nothing"
+                f"{self.epsilon:g}: the report would be all noise"
             )
         if not SMALLEST_CLIP <= self.clip <= self.largest_clip:
             raise PgcError(
@@ -147,18 +149,18 @@ class Mechanism(ABC):
 
     @abstractmethod
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """Everything deterministic that happens to a gradient on the device.
+        """Returns the thresholds for `draw`: all that happens to a gradient before the random step.
 
-        Total: every input has an output.
+        It is deterministic, and defined for every input.
         """
 
     @abstractmethod
     def draw(self, thresholds: Array, secret: Array) -> Array:
-        """The code: what is sent."""
+        """Draws the code, which is what is sent."""
 
     @abstractmethod
     def decode(self, code: Array, public: Array) -> Array:
-        """g̃: what the aggregator makes of a code. Post-processing."""
+        """Returns g̃, the aggregator's estimate from a code. It is post-processing."""
 
     @classmethod
     def fitting_clip(cls, dim: int) -> float:
@@ -168,47 +170,48 @@ class Mechanism(ABC):
         return 1.0
 
     def error(self, norm: float = 1.0) -> float:
-        """E‖g̃ − g‖² for a gradient of this L2 norm that no clip changes.
+        """Returns E‖g̃ − g‖² for a gradient of this L2 norm that clipping does not change.
 
-        NaN where nobody has worked it out.
+        It is NaN where no closed form is known.
         """
         return math.nan
 
     @property
     def report_bytes(self) -> int:
-        """What a code takes on the wire; by default a float32 for each coordinate."""
+        """The bytes that a code takes on the wire; by default a float32 for each coordinate."""
         return 4 * self.dim
 
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
-        """From the settings of a run.
+        """Returns the mechanism for the settings of a run.
 
-        Mechanisms that have options of their own (see `make_mechanism`) pick them here.
+        Mechanisms that have options of their own (see `make_mechanism`) read them here.
         """
         return cls(dim=dim, epsilon=epsilon, clip=clip)
 
     def simulate(self, gradient: Array, public: Array, secret: Array) -> Array:
-        """`randomize`, or a shortcut to a report with the same distribution, for simulations.
+        """Returns a decoded report for simulations, distributed as that of `randomize`.
 
-        From `simulated_words`.
+        A mechanism may take a shortcut to it. `simulated_words` says how many words it uses.
         """
         return self.randomize(gradient, public, secret)
 
     @property
     def simulated_words(self) -> tuple[int, int]:
-        """Public and secret words that `simulate` uses."""
+        """How many public and how many secret words `simulate` uses."""
         return self.public_words, self.secret_words
 
     def randomize(self, gradient: Array, public: Array, secret: Array) -> Array:
-        """prepare, draw and decode in one: g̃ = Q(g).
+        """Returns g̃ = Q(g): prepares, draws and decodes.
 
-        A gradient of any shape with d entries, a scalar included.
+        The gradient may have any shape with d entries; for d = 1 it may be a scalar.
         """
         return self.decode(self.draw(self.prepare(self.flat(gradient), public), secret), public)
 
     def flat(self, gradient: Array) -> Array:
-        """The gradient as a vector of d entries, or a refusal: nothing passes unclipped because of
-        its shape.
+        """Returns the gradient as a vector of d entries; raises an error if it has another size.
+
+        No gradient can pass unclipped because of its shape.
         """
         if gradient.size != self.dim:
             raise PgcError(
@@ -229,9 +232,7 @@ class Mechanism(ABC):
     # Release: what may leave a device
 
     def refuse_release(self) -> None:
-        """Raises an error unless its codes may leave a device: only what is exact in
-        integers may.
-        """
+        """Raises an error unless codes may leave a device: only those drawn in integers may."""
         if not self.integers:
             raise PgcError(
                 f"{self.core.name} has no exact form and is for simulation only; "
@@ -244,7 +245,7 @@ class Mechanism(ABC):
         return self.exact_code(self.flat(gradient), seed)
 
     def exact_code(self, gradient: np.ndarray, seed: bytes) -> Any:
-        """Draws a code with secret words of the operating system. For `release` alone to call."""
+        """Draws a code with secret words of the operating system. Only `release` may call it."""
         thresholds = self.prepare(gradient, public_words(seed, self.public_words))
         return self.draw(thresholds, secret_words(self.secret_words))
 
@@ -254,8 +255,8 @@ class Mechanism(ABC):
 
     @property
     def release_seconds(self) -> float:
-        """Time that every release takes, where drawing takes longer for some codes than for others;
-        0 where it does not.
+        """A release is padded to a multiple of this many seconds, where the time of a draw depends
+        on its code; 0 where it does not.
         """
         return 0.0
 
@@ -271,39 +272,39 @@ class Mechanism(ABC):
         """Returns the mechanism that an offer asks for. Refuses numbers that mean nothing to it."""
         _check(cls.clips or form.clip == 1.0, "a direction that is not lifted has no clip")
         _check(form.flags == 0, "flags are unknown")
-        _check(form.size == 0, "a size without a meaning")
-        _check(form.nearest == 0, "a number of nearest without a meaning")
+        _check(form.size == 0, "the size must be 0 for this mechanism")
+        _check(form.nearest == 0, "the number of nearest must be 0 for this mechanism")
         return cls(dim=dim, epsilon=epsilon, clip=form.clip)
 
     @property
     def code_bits(self) -> int:
-        """Bits that a code takes in a report: a function of the parameters alone."""
+        """The number of bits of a code in a report, which depends on the parameters alone."""
         raise NotImplementedError(f"{self.name} has no form on the wire")
 
     def pack(self, code: Any) -> int:
-        """Returns a code as a number of `code_bits` bits; by default of a code that is an array of
-        bits.
+        """Returns a code as a number of `code_bits` bits; the default is for codes that are arrays
+        of bits.
         """
         bits = np.atleast_1d(code)
         if bits.shape != (self.code_bits,):
-            raise ValueError(f"a code of shape {bits.shape} in place of {self.code_bits} bits")
+            raise ValueError(f"a code of shape {bits.shape} is not one of {self.code_bits} bits")
         return sum(int(bool(bit)) << i for i, bit in enumerate(bits))
 
     def unpack(self, number: int) -> Any:
         """Returns the code of a number, the inverse of `pack`.
 
-        Raises ValueError for one that no code has.
+        Raises ValueError for a number that belongs to no code.
         """
         return np.array([number >> i & 1 for i in range(self.code_bits)], bool)
 
     # Audit and inspection
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
-        """Returns the event of the likelihood-ratio test; None if nobody has worked it out (the
-        audit then searches for one).
+        """Returns the event of the likelihood-ratio test; None if it is not known (the audit then
+        searches for one).
 
-        `words(number)` are the public words of the offer of that number. They are held fixed: a
-        guarantee must hold for every value of them, so an adversary may choose.
+        `words(number)` returns the public words of the offer of that number. They are held fixed: a
+        guarantee must hold for every value of them, so an adversary may choose them.
         """
         return None
 
@@ -330,7 +331,7 @@ def _check(holds: bool, reason: str) -> None:
 
 
 def require_finite_epsilon(mechanism: Mechanism) -> None:
-    """For mechanisms whose formula has no limit at ε = ∞."""
+    """Raises an error at ε = ∞, for mechanisms whose formula has no limit there."""
     if math.isinf(mechanism.epsilon):
         raise PgcError(
             f"{mechanism.name} needs a finite epsilon; for no privacy use --mechanism none"

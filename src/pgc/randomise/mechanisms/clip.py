@@ -1,4 +1,4 @@
-"""Clipping: what bounds the sensitivity, apart from what adds the noise.
+"""Clipping, which bounds the sensitivity; the noise is added elsewhere.
 
 Local privacy compares *any two* inputs, so the sensitivity of a clipped gradient is the diameter of
 the set it is clipped to: an L1 ball of radius C/2 has diameter C. Each function states that
@@ -14,7 +14,7 @@ HUGE = 1e30
 
 
 def sanitize(vector: Array) -> Array:
-    """The vector, or zero if any coordinate is NaN or infinite: an error that reached the
+    """Returns the vector, or zeros if any coordinate is NaN or infinite: an error that reached the
     aggregator would be a leak.
     """
     xp = vector.__array_namespace__()
@@ -22,8 +22,9 @@ def sanitize(vector: Array) -> Array:
 
 
 def clip_l1(vector: Array, radius: float) -> Array:
-    """ḡ = g / max{1, ‖g‖₁/radius}, eq. (clip) of the paper with radius = C/2. L1 diameter of the
-    result: 2·radius.
+    """Returns ḡ = g / max{1, ‖g‖₁/radius}, eq. (clip) of the paper with radius = C/2.
+
+    L1 diameter of the result: 2·radius.
     """
     xp = vector.__array_namespace__()
     vector = clip_elements(vector, HUGE)
@@ -31,7 +32,7 @@ def clip_l1(vector: Array, radius: float) -> Array:
 
 
 def clip_l2(vector: Array, radius: float) -> Array:
-    """ḡ = g / max{1, ‖g‖₂/radius}.
+    """Returns ḡ = g / max{1, ‖g‖₂/radius}.
 
     L2 diameter of the result: 2·radius; L1 diameter: 2·radius·√d.
     """
@@ -44,7 +45,7 @@ def clip_l2(vector: Array, radius: float) -> Array:
 
 
 def clip_elements(vector: Array, bound: float) -> Array:
-    """Each coordinate to [−bound, bound].
+    """Returns the vector with each coordinate clipped to [−bound, bound].
 
     L∞ diameter of the result: 2·bound; L1 diameter: 2·bound·d.
     """

@@ -1,6 +1,6 @@
-"""`duchi`: one bit for a direction.
+"""`duchi`: sends one bit for a direction.
 
-The side of a random public hyperplane on which the gradient lies, by randomised response.
+It says on which side of a random public hyperplane the gradient lies, by randomised response.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from pgc.randomise.mechanisms.sphere import (
 
 @dataclass(frozen=True, kw_only=True)
 class Duchi(OnSphere):
-    """Z uniform on the sphere, public; the sign of ⟨Z, g⟩, kept with probability e^ε/(e^ε + 1);
-    decoded as ±Z/m.
+    """Sends the sign of ⟨Z, g⟩, kept with probability e^ε/(e^ε + 1), for a public Z that is uniform
+    on the sphere; it is decoded as ±Z/m.
 
-    The L2 mechanism of Duchi, Jordan and Wainwright (2018) in its sign-of-projection form: m =
-    E|U₁|·tanh(ε/2).
+    This is the L2 mechanism of Duchi, Jordan and Wainwright (2018) in its sign-of-projection form:
+    m = E|U₁|·tanh(ε/2).
 
     **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report, for any Z
     independent of the gradient: the report is one bit, and each of its values has a probability in
@@ -58,14 +58,14 @@ class Duchi(OnSphere):
 
     @cached_property
     def flip(self) -> int:
-        """And how many turn it."""
+        """How many of 2³² words flip the sign."""
         return WORD - self.keep
 
     @property
     def moments(self) -> Moments:
-        """V = ±Z is uniform but for its side.
+        """The moments of V = ±Z, which is uniform except for its side.
 
-        With the probability that is really used in place of e^ε/(e^ε+1).
+        They use the probability that is really used, in place of e^ε/(e^ε+1).
         """
         mean = mean_abs_coordinate(self.dim) * (self.keep - self.flip) / WORD
         return Moments(mean, 1 / self.dim, 1 / self.dim)
@@ -87,12 +87,12 @@ class Duchi(OnSphere):
 
     @property
     def public_words(self) -> int:
-        """Words from which Z is made."""
+        """The number of words from which Z is made."""
         return normal_words(self.dim)
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """How many of 2³² words set the bit: `keep`, or `flip`, or half of them where the gradient
-        is on no side.
+        """Returns how many of 2³² words set the bit: `keep`, or `flip`, or half of them where the
+        gradient is on neither side.
         """
         xp = gradient.__array_namespace__()
         side = xp.sum(uniform_direction(public, self.dim, gradient.dtype) * scaled(gradient))
@@ -120,6 +120,6 @@ class Duchi(OnSphere):
     def opposite(
         self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]
     ) -> Event | None:
-        """The side of the one."""
+        """Returns the event that the bit tells the gradient's side."""
         side = bool(np.asarray(prepare(gradient, words(0)))[0] == self.keep)
         return Event(0, gradient, -gradient, lambda codes: codes[:, 0] == side, self.keep / WORD)

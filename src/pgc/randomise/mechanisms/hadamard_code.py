@@ -6,8 +6,8 @@
 cut to its first d coordinates. One transform spreads any vector over all coordinates; after two, a
 coordinate of a fixed vector is a sum of very many small terms, so ⟨Z_j, u⟩ is nearly normal for
 every u, as it is for a uniform direction (Ailon and Chazelle 2009, "The fast Johnson–Lindenstrauss
-transform"). All M products take two transforms of u, O(n log n); one vector takes two. The code is
-public, and ε-LDP of `index` holds for any code: what is approximate here costs utility only.
+transform"). All M products take two transforms of u, O(n log n), and so does one vector. The code
+is public, and ε-LDP of `index` holds for any code: the approximation here can cost utility only.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pgc.randomise.mechanisms.base import Array
 
 
 def size(dim: int) -> int:
-    """The next power of two."""
+    """Returns the smallest power of two that is at least d."""
     return 1 << (dim - 1).bit_length()
 
 
 def words(dim: int, code_size: int) -> int:
-    """Of the two sets of signs, a bit each, and of the rows."""
+    """Returns the number of words of two sets of signs, a bit for each, and of the rows."""
     return 2 * -(-size(dim) // 32) + code_size
 
 
 def products(vector: Array, public: Array, dim: int, code_size: int) -> Array:
-    """√n·⟨Z_j, u⟩ for every j, up to a common factor."""
+    """Returns √n·⟨Z_j, u⟩ for every j, up to a common factor."""
     xp = vector.__array_namespace__()
     n = size(dim)
     first, second, rows = _parts(public, n, code_size)
@@ -35,7 +35,7 @@ def products(vector: Array, public: Array, dim: int, code_size: int) -> Array:
 
 
 def vector(which: Array, public: Array, dim: int, code_size: int) -> Array:
-    """Z_j, not yet of length 1."""
+    """Returns Z_j, not yet scaled to length 1."""
     xp = public.__array_namespace__()
     n = size(dim)
     first, second, rows = _parts(public, n, code_size)
@@ -44,7 +44,7 @@ def vector(which: Array, public: Array, dim: int, code_size: int) -> Array:
 
 
 def transform(x: Array) -> Array:
-    """H x·√n, by n log₂ n additions."""
+    """Returns H x·√n, by n log₂ n additions."""
     xp, n, half = x.__array_namespace__(), x.shape[0], 1
     while half < n:
         pairs = xp.reshape(x, (-1, 2, half))

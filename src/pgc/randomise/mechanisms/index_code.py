@@ -1,6 +1,6 @@
-"""`index`: a direction as one or two bytes.
+"""`index`: sends a direction as one or two bytes.
 
-The number of a vector in a public random code, near ones e^ε times as likely.
+They are the number of a vector in a public random code; near vectors are e^ε times as likely.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pgc.randomise.mechanisms.sphere import (
 
 QUANTILES = 512
 LARGEST_DENSE = 2**24
-"""Numbers of a code that is made whole: 16 MiB of public bytes."""
+"""The most numbers of a code that is made as a whole: 16 MiB of public bytes."""
 NORMAL_BYTES = tuple(round(4096 * NormalDist().inv_cdf((b + 0.5) / 256)) for b in range(256))
 """4096·Φ⁻¹((b + ½)/256), rounded: a byte as a nearly normal number. A code's directions are uniform
 to a part in a thousand."""
@@ -52,13 +52,14 @@ def code_size_for(epsilon: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexCode(OnSphere):
-    """Z_1 … Z_M uniform on the sphere, public and fresh for each report; S the k of them nearest to
-    u; a number j is sent.
+    """Sends the number j of one of the vectors Z_1 … Z_M, which are uniform on the sphere, public,
+    and fresh for each report.
 
-    P(j) is e^ε times as large for j ∈ S as for others; decoded as Z_j/m. Subset selection (Ye and
-    Barg 2018) over a random spherical code, as in MMRC (Shah et al. 2022): nearly the error of
-    `privunit` at a few hundredths of its size. k is chosen to maximise m. The expectation is over
-    the code, so one code must not serve many reports.
+    S is the set of the k vectors nearest to u. P(j) is e^ε times as large for j ∈ S as for others,
+    and j is decoded as Z_j/m. This is subset selection (Ye and Barg 2018) over a random spherical
+    code, as in MMRC (Shah et al. 2022). It has nearly the error of `privunit` at a few hundredths
+    of its size. k is chosen to maximise m. The expectation is over the code, so one code must not
+    serve many reports.
 
     **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report, for *any* code,
     so a hostile seed can hurt utility only: S has exactly k members (ties by number), hence P(j)
@@ -74,13 +75,13 @@ class IndexCode(OnSphere):
     traced = {"inside": np.uint32, "members": np.uint32, "size": np.float32, "border": np.float32}
 
     code_size: int
-    """M."""
+    """M, the number of vectors in the code."""
     nearest: int | None = None
-    """k, where it is given: an offer carries it, and then a device needs no special functions to
-    find it."""
+    """k, if it is given. An offer carries it, so that a device needs no special functions to find
+    it."""
 
     def __post_init__(self) -> None:
-        """At least two vectors, at most two bytes; some of them near and some not."""
+        """Requires 2 ≤ M ≤ 65536 and, if k is given, 1 ≤ k < M."""
         super().__post_init__()
         if not 2 <= self.code_size <= 2**16:
             raise PgcError(
@@ -88,13 +89,13 @@ class IndexCode(OnSphere):
             )
         if self.nearest is not None and not 1 <= self.nearest < self.code_size:
             raise PgcError(
-                f"from 1 to {self.code_size - 1} of {self.code_size} vectors can be the nearest, "
+                f"nearest must be between 1 and {self.code_size - 1} of {self.code_size} vectors, "
                 f"not {self.nearest}"
             )
 
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
-        """With the code size that is asked for, or that suits ε."""
+        """Returns the mechanism with the given code size, or with the one that suits ε."""
         return cls(
             dim=dim,
             epsilon=epsilon,
@@ -119,15 +120,15 @@ class IndexCode(OnSphere):
     def inside(self) -> int:
         """How many of 2³² words choose S rather than the rest.
 
-        Then one of its k members is chosen as ⌊word·k/2³²⌋, which takes some of them once more in
-        2³² than others. This is the largest number with which even the likeliest member is at most
-        e^ε times as likely as the least likely other.
+        A second word then chooses one of the k members as ⌊word·k/2³²⌋, so that some members have
+        one word more than others. `inside` is the largest number with which even the likeliest
+        member is at most e^ε times as likely as the least likely vector outside S.
         """
         k, rest = self.members, self.code_size - self.members
         likeliest, least = -(-WORD // k), WORD // rest  # of 2³² second words
         with localcontext() as context:
             context.prec = 80
-            # inside/(2³² − inside) may be this
+            # the most that inside/(2³² − inside) may be
             odds = Decimal(min(self.epsilon, 60)).exp() * least / likeliest
             return min(
                 WORD - 1, int((WORD * odds / (1 + odds)).to_integral_value(rounding=ROUND_FLOOR))
@@ -135,7 +136,7 @@ class IndexCode(OnSphere):
 
     @cached_property
     def moments(self) -> Moments:
-        """Of Z_j along and across u, over the random code: sums over the cells of `coordinate`."""
+        """The moments of Z_j over the random code, as sums over the cells of `coordinate`."""
         law, k, size = coordinate(self.dim), self.members, self.code_size
         chosen = self.inside / WORD
         weight = size * (
@@ -154,8 +155,8 @@ class IndexCode(OnSphere):
 
     @cached_property
     def border(self) -> np.ndarray:
-        """Quantiles of the share of the sphere that is nearer than the nearest vector outside S:
-        Beta(k + 1, M − k).
+        """Quantiles of the share of the sphere that is nearer to u than the nearest vector outside
+        S, which has the distribution Beta(k + 1, M − k).
         """
         special = require("scipy.special", "train")
         levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
@@ -171,20 +172,20 @@ class IndexCode(OnSphere):
 
     @property
     def secret_words(self) -> int:
-        """Two words: whether the number is in S, and which of it."""
+        """Two words: one decides whether the vector is in S, the other which vector it is."""
         return 2
 
     @property
     def dense(self) -> bool:
-        """Whether the code is small enough to be made whole; else no more than one vector of it is
-        (`hadamard_code.py`).
+        """Whether the code is small enough to be made as a whole; if not, no more than one vector
+        of it is made at a time (`hadamard_code.py`).
         """
         return self.code_size * self.dim <= LARGEST_DENSE
 
     @property
     def public_words(self) -> int:
-        """A byte for each number of the code; a few bits for each dimension, where it is not made
-        whole.
+        """The words of a byte for each number of the code; or, if it is not dense, those of the
+        signs and rows of `hadamard_code.py`.
         """
         return (
             -(-self.code_size * self.dim // 4)
@@ -193,15 +194,15 @@ class IndexCode(OnSphere):
         )
 
     def code(self, public: Array, which: Any = slice(None)) -> Array:
-        """Z (M, d), or one row of it, not yet of length 1."""
+        """Returns Z (M, d), or one row of it, not yet scaled to length 1."""
         xp = public.__array_namespace__()
         rows = xp.reshape(as_bytes(public)[: self.code_size * self.dim], (self.code_size, self.dim))
         return xp.asarray(NORMAL_BYTES, dtype=xp.float32)[rows[which]]
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """Which numbers are in S: exactly k, the nearest to u, ties by number.
+        """Returns which vectors are in S: exactly the k nearest to u, with ties broken by number.
 
-        Without a direction, the first k: any will do.
+        For a gradient without a direction, S has the first k: any would do.
         """
         xp = gradient.__array_namespace__()
         if self.dense:
@@ -233,15 +234,15 @@ class IndexCode(OnSphere):
 
     @property
     def simulated_words(self) -> tuple[int, int]:
-        """Those of a missing direction; the border, S or not, where, and the orthogonal part."""
+        """The public words of a substitute direction, and the secret words that are drawn from."""
         return normal_words(self.dim), 4 + normal_words(self.dim)
 
     def simulate(self, gradient: Array, public: Array, secret: Array) -> Array:
-        """The same report without the code. Only ⟨Z_j, u⟩ matters, and the rest of Z_j is uniform.
+        """Returns a report with the same distribution, without making the code.
 
-        Let b be the share of the sphere nearer to u than the nearest Z outside S. Given b, those in
-        S are uniform among the nearer points, and of the others one is at b and the rest are
-        uniform beyond.
+        Only ⟨Z_j, u⟩ matters, and the rest of Z_j is uniform. Let b be the share of the sphere that
+        is nearer to u than the nearest Z outside S. Given b, the vectors in S are uniform among the
+        nearer points; of the others, one is at b, and the rest are uniform beyond it.
         """
         xp = gradient.__array_namespace__()
         u = unit(self.flat(gradient), uniform_direction(public, self.dim, gradient.dtype))
@@ -270,15 +271,15 @@ class IndexCode(OnSphere):
 
     @property
     def code_bits(self) -> int:
-        """Those of the largest number."""
+        """The number of bits of the largest number."""
         return (self.code_size - 1).bit_length()
 
     def pack(self, code: Any) -> int:
-        """Returns the number that it is."""
+        """Returns the code itself, as an int."""
         return int(code)
 
     def unpack(self, number: int) -> int:
-        """Returns the number, if a vector has it."""
+        """Returns the number; raises ValueError if no vector has it."""
         if number >= self.code_size:
             raise ValueError(f"number {number} of a code of {self.code_size}")
         return number
@@ -286,7 +287,7 @@ class IndexCode(OnSphere):
     def opposite(
         self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]
     ) -> Event | None:
-        """A vector near the one."""
+        """Returns the event that the vector is near the gradient, and not near its opposite."""
         near, far = (np.asarray(prepare(g, words(0))) for g in (gradient, -gradient))
         wanted = near & ~far  # all of `near`, where at most half of the vectors are near
         likely = self.inside / WORD * wanted.sum() / near.sum()
@@ -295,8 +296,8 @@ class IndexCode(OnSphere):
         )
 
     def extremes(self, words: Callable[[int], np.ndarray]) -> list[np.ndarray]:
-        """Gradients with the fewest and the most near vectors: all must have k, but that is for the
-        audit to see.
+        """Returns gradients with the fewest and the most vectors in S. All should have k; the audit
+        checks that they do.
         """
         return fewest_and_most(self, words(0))
 
@@ -311,8 +312,8 @@ class IndexCode(OnSphere):
 
 
 def fewest_and_most(mechanism: Mechanism, words: np.ndarray) -> list[np.ndarray]:
-    """Returns, of many random gradients, those that `prepare` marks the fewest and the most numbers
-    for.
+    """Returns, of many random gradients, the two for which `prepare` marks the fewest and the most
+    vectors.
     """
     tried = mechanism.clip * np.random.default_rng(2).standard_normal((300, mechanism.dim))
     sizes = [int(np.asarray(mechanism.prepare(g, words)).sum()) for g in tried]
@@ -320,7 +321,7 @@ def fewest_and_most(mechanism: Mechanism, words: np.ndarray) -> list[np.ndarray]
 
 
 def as_bytes(words: Array) -> Array:
-    """The bytes of 32-bit words, the lowest of each first."""
+    """Returns the bytes of 32-bit words, the lowest of each first."""
     if isinstance(words, np.ndarray):
         return words.astype("<u4", copy=False).view(np.uint8)
     xp = words.__array_namespace__()
@@ -328,15 +329,15 @@ def as_bytes(words: Array) -> Array:
 
 
 def _share(word: Array, count: Array) -> Array:
-    """⌊word·count/2³²⌋ in 32-bit arithmetic, count ≤ 2¹⁶."""
+    """Returns ⌊word·count/2³²⌋ in 32-bit arithmetic, for count ≤ 2¹⁶."""
     high, low = word >> 16, word & 0xFFFF
     return (high * count + ((low * count) >> 16)) >> 16
 
 
 @cache
 def _in_nearest(dim: int, k: int, size: int) -> np.ndarray:
-    """P(a vector at the middle of each cell is among the k nearest of `size`): at most k − 1 of the
-    others are nearer.
+    """Returns P(a vector at the middle of each cell is among the k nearest of `size`), which is the
+    probability that at most k − 1 of the others are nearer.
     """
     special = require("scipy.special", "train")
     law = coordinate(dim)
@@ -347,11 +348,11 @@ def _in_nearest(dim: int, k: int, size: int) -> np.ndarray:
 
 @cache
 def best_members(dim: int, epsilon: float, size: int) -> int:
-    """The k that maximises m, in real arithmetic: m has one maximum in k."""
+    """Returns the k that maximises m, in real arithmetic: m has one maximum in k."""
     law = coordinate(dim)
 
     def mean(k: int) -> float:
-        # E of the sum over S
+        # the expected sum of ⟨Z, u⟩ over S
         top = size * float(np.sum(law.mass * law.middle * _in_nearest(dim, k, size)))
         share = 1 / (k + (size - k) * math.exp(-min(epsilon, 700)))
         return top * share * (1 - math.exp(-min(epsilon, 700)))

@@ -34,8 +34,8 @@ from pgc.randomise.mechanisms.clip import clip_l1
 from pgc.randomise.mechanisms.forms import Codes, Event
 
 SECONDS_EACH, SECONDS_AT_START = 70e-6, 1e-3
-"""A release is padded to whole multiples of this: for each number, and once. (A draw took 39 to
-100 µs a number where this was written.)"""
+"""A release is padded to whole multiples of SECONDS_EACH for each number plus SECONDS_AT_START. (A
+draw took 39 to 100 µs a number on the machine where this was measured.)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +48,11 @@ class AdditiveLaplace(Mechanism):
     """
 
     traced = {"clip": np.float32, "scale": np.float32}
-    # by default a gradient is clipped almost always, so that its direction is reported
+    # the default clips almost every gradient, so that its direction is reported
     default_clip, paper_clip = 2.0, 0.01
 
     def __post_init__(self) -> None:
-        """ε = ∞ is the mechanism `none`."""
+        """Requires a finite ε: ε = ∞ is the mechanism `none`."""
         super().__post_init__()
         require_finite_epsilon(self)
         if not SMALLEST_CLIP <= self.clip / self.epsilon <= self.largest_clip:
@@ -64,12 +64,14 @@ class AdditiveLaplace(Mechanism):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """The L1 diameter of the clipped gradients, over C. The promise is honest where it is 1."""
+        """The L1 diameter of the clipped gradients, divided by C. Where it is 1, the nominal ε
+        holds.
+        """
 
     @cached_property
     def scale(self) -> float:
-        """C/ε (eq. lapnoise), rounded up, so that C/scale ≤ ε; also for the float32 numbers that a
-        simulation makes of both.
+        """C/ε (eq. lapnoise), rounded up so that C/scale ≤ ε, also after a simulation converts both
+        to float32.
         """
         scale = self.clip / self.epsilon
         while self.clip / scale > self.epsilon:
@@ -80,7 +82,7 @@ class AdditiveLaplace(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """L1 diameter over scale: spread·C/(C/ε)."""
+        """The guaranteed ε is the L1 diameter divided by the scale: spread·C/(C/ε)."""
         true = self.spread * (self.clip / self.scale)
         statement = (
             f"One report is {self.epsilon:g}-LDP for the whole gradient: L1 clip to "
@@ -94,7 +96,7 @@ class AdditiveLaplace(Mechanism):
         return Guarantee(epsilon=true, nominal_epsilon=self.epsilon, statement=statement)
 
     def error(self, norm: float = 1.0) -> float:
-        """2·d·(C/ε)², whatever the gradient in the ball."""
+        """Returns 2·d·(C/ε)², the same for every gradient in the ball."""
         return 2 * self.dim * self.scale**2
 
     @property
@@ -107,13 +109,13 @@ class AdditiveLaplace(Mechanism):
         return thresholds + self.scale * standard_laplace(secret, thresholds)
 
     def decode(self, code: Array, public: Array) -> Array:
-        """The report is an unbiased estimate of ḡ as it is."""
+        """Returns the code itself, which is an unbiased estimate of ḡ."""
         return code
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
-        """Opposite ends of the clip; beyond the one end.
+        """Returns gradients at opposite ends of the clip, and the event beyond the first end.
 
-        Where the claim is not honest, two coordinates are enough to show it.
+        Where the nominal ε does not hold, two coordinates are enough to show it.
         """
         corner = np.zeros(self.dim)
         corner[: 1 if self.spread <= 1 else 2] = 1e6 * self.clip
@@ -121,7 +123,7 @@ class AdditiveLaplace(Mechanism):
         edge = one[one > 0]
 
         def beyond(codes: Codes) -> np.ndarray:
-            lattice = np.issubdtype(codes.dtype, np.integer)  # as it is released: n of `one` is N
+            lattice = np.issubdtype(codes.dtype, np.integer)  # released codes: the edge is N
             far: Any = radius(self.epsilon) if lattice else edge * (1 - 1e-6)
             return np.asarray((codes[:, : len(edge)] >= far).all(axis=1))
 
@@ -130,12 +132,13 @@ class AdditiveLaplace(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(AdditiveLaplace):
-    """ḡ + z, ḡ = g clipped in L1 to C/2, z_i ~ Lap(C/ε) (eqs. clip, bound_sen, lapnoise).
+    """Reports ḡ + z, with ḡ = g clipped in L1 to C/2, z_i ~ Lap(C/ε) (eqs. clip, bound_sen,
+    lapnoise).
 
     **Guarantee.** ε-LDP for the whole gradient vector, against anyone who sees the report: for any
     two gradients, ‖ḡ − ḡ'‖₁ ≤ C, so the densities of the report differ by a factor of at most
     e^{ε·C/C} (Dwork et al. 2006; Lemma 2 of the paper). Assumption: real arithmetic. Floating-point
-    noise has gaps that betray its input, so these draws are for simulation and are never released;
+    noise has gaps that reveal its input, so these draws are for simulation and are never released;
     what is released is integers on a lattice (`exact/lattice.py`).
     """
 
@@ -145,7 +148,7 @@ class Laplace(AdditiveLaplace):
 
     @classmethod
     def fitting_clip(cls, dim: int) -> float:
-        """Twice the L1 norm √(2d/π) that such a gradient has."""
+        """Returns twice √(2d/π), which is about the L1 norm of such a gradient."""
         return 2 * math.sqrt(2 * dim / math.pi)
 
     def prepare(self, gradient: Array, public: Array) -> Array:
@@ -153,11 +156,12 @@ class Laplace(AdditiveLaplace):
         return clip_l1(gradient, self.clip / 2)
 
     def refuse_release(self) -> None:
-        """The lattice is for this class alone: what is derived from it need not have
-        its guarantee.
+        """Raises an error unless codes may leave a device.
+
+        The lattice is for this class alone: a subclass need not have its guarantee.
         """
         if type(self).exact_code is Laplace.exact_code and type(self) is not Laplace:
-            raise PgcError(f"{type(self).__name__} has no exact form of its own; laplace has")
+            raise PgcError(f"{type(self).__name__} has no exact form of its own; use laplace")
         if type(self) is not Laplace:
             return super().refuse_release()
         if self.epsilon > LARGEST_EPSILON:
@@ -176,7 +180,7 @@ class Laplace(AdditiveLaplace):
 
     @property
     def release_seconds(self) -> float:
-        """The sampler takes longer for larger noise, which would tell of it."""
+        """A release is padded to a multiple of this: larger noise takes longer to draw."""
         return SECONDS_AT_START + SECONDS_EACH * self.dim
 
     @property
@@ -204,8 +208,8 @@ class Laplace(AdditiveLaplace):
 
 
 def standard_laplace(words: Array, like: Array) -> Array:
-    """Laplace(0, 1) from uniform 32-bit words: the low bit is the sign, the rest an exponential by
-    inversion.
+    """Returns Laplace(0, 1) numbers from uniform 32-bit words: the low bit is the sign, the rest an
+    exponential by inversion.
     """
     xp = words.__array_namespace__()
     uniform = (xp.astype(words >> 1, like.dtype) + 0.5) * 2.0**-31  # in (0, 1]

@@ -1,4 +1,4 @@
-"""The norm lift: makes a mechanism for directions one for vectors of bounded norm."""
+"""The norm lift turns a mechanism for directions into one for vectors of bounded norm."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pgc.randomise.mechanisms.sphere import OnSphere, far_away
 
 @dataclass(frozen=True, kw_only=True)
 class NormLift(Mechanism):
-    """g clipped in L2 to R = `clip` becomes the direction (ḡ/R, √(1 − ‖ḡ‖²/R²)) in d + 1
-    dimensions; the last one is dropped.
+    """Clips g in L2 to R = `clip`, and reports it as the direction (ḡ/R, √(1 − ‖ḡ‖²/R²)) in d + 1
+    dimensions; decoding drops the last one.
 
-    Unbiased in the ball. The error scales with R, not with ‖g‖.
+    The estimate is unbiased in the ball. Its error scales with R, not with ‖g‖.
 
     **Guarantee.** That of the mechanism inside: what happens before it is a function of the
-    gradient, what happens after it is post-processing.
+    gradient, and what happens after it is post-processing.
     """
 
     name = "lift"
@@ -35,7 +35,7 @@ class NormLift(Mechanism):
     """The mechanism for directions in d + 1 dimensions."""
 
     def __post_init__(self) -> None:
-        """Only a direction can be lifted."""
+        """Requires a mechanism for directions, with one dimension more and the same ε."""
         super().__post_init__()
         if not isinstance(self.inner, OnSphere) or self.inner.dim != self.dim + 1:
             raise PgcError(
@@ -43,7 +43,8 @@ class NormLift(Mechanism):
             )
         if self.inner.epsilon != self.epsilon:
             raise PgcError(
-                f"a norm lift of ε = {self.epsilon:g} around a mechanism of {self.inner.epsilon:g}"
+                f"a norm lift of ε = {self.epsilon:g} cannot be put around a mechanism of "
+                f"{self.inner.epsilon:g}"
             )
 
     @property
@@ -52,8 +53,8 @@ class NormLift(Mechanism):
         return self.inner.guarantee
 
     def error(self, norm: float = 1.0) -> float:
-        """R²·[(a·s² + b·(d − s²))/m² − s²], s = ‖g‖/R, with the moments m, a (along) and b (across)
-        of the inner mechanism.
+        """Returns R²·[(a·s² + b·(d − s²))/m² − s²], s = ‖g‖/R, with the moments m, a (along) and b
+        (across) of the mechanism inside.
         """
         mean, along, across = self.inner.moments
         s2 = (norm / self.clip) ** 2
@@ -80,13 +81,13 @@ class NormLift(Mechanism):
         return self.inner.simulated_words
 
     def lifted(self, gradient: Array) -> Array:
-        """The unit vector in d + 1 dimensions. Zero, and what is not finite, becomes the pole."""
+        """Returns the unit vector in d + 1 dimensions; zero, NaN and Inf become the pole."""
         xp = gradient.__array_namespace__()
         ball = clip_l2(gradient, self.clip) / self.clip
         return xp.concat([ball, xp.sqrt(xp.maximum(1 - xp.sum(ball**2), 0.0))[None]])
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """The inner one's, of the lifted gradient."""
+        """Returns what the mechanism inside prepares of the lifted gradient."""
         return self.inner.prepare(self.lifted(gradient), public)
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
@@ -94,11 +95,11 @@ class NormLift(Mechanism):
         return self.inner.draw(thresholds, secret)
 
     def decode(self, code: Array, public: Array) -> Array:
-        """R times the first d coordinates."""
+        """Returns R times the first d coordinates of what is decoded inside."""
         return self.clip * self.inner.decode(code, public)[: self.dim]
 
     def simulate(self, gradient: Array, public: Array, secret: Array) -> Array:
-        """The inner one's, of the lifted gradient."""
+        """Returns what the mechanism inside simulates for the lifted gradient, decoded."""
         return (
             self.clip
             * self.inner.simulate(self.lifted(self.flat(gradient)), public, secret)[: self.dim]
@@ -111,7 +112,7 @@ class NormLift(Mechanism):
 
     @property
     def title(self) -> str:
-        """The inner one's name, and that it is lifted."""
+        """The name of the mechanism inside, and that it is lifted."""
         return f"{self.inner.name}, norm lift"
 
     def refuse_release(self) -> None:
@@ -132,7 +133,7 @@ class NormLift(Mechanism):
         return self.inner.release_seconds
 
     def to_wire(self) -> WireForm:
-        """The inner one's, with R and the flag of a lift."""
+        """Returns the form of the mechanism inside, with R and the flag of a lift."""
         inside = self.inner.to_wire()
         return inside._replace(clip=self.clip, flags=inside.flags | LIFTED)
 
@@ -150,7 +151,7 @@ class NormLift(Mechanism):
         return self.inner.unpack(number)
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
-        """Opposite gradients at the clip: lifted, they are opposite directions."""
+        """Returns the event for opposite gradients at the clip: lifted, they are still opposite."""
         return (
             self.inner.opposite(far_away(self), words, self.prepare)
             if self.inner.integers
@@ -158,12 +159,12 @@ class NormLift(Mechanism):
         )
 
     def extremes(self, words: Callable[[int], np.ndarray]) -> list[np.ndarray]:
-        """Those of the inner one, which sees a lifted gradient."""
+        """Returns the extremes of the mechanism inside, which sees a lifted gradient."""
         return fewest_and_most(self, words(0)) if isinstance(self.inner, IndexCode) else []
 
     @property
     def parameters(self) -> list[str]:
-        """R, and the inner one's."""
+        """R, and the parameters of the mechanism inside."""
         return [f"C = {self.clip:g}", *self.inner.parameters, "lifted"]
 
     def in_words(self, code: Any) -> str:

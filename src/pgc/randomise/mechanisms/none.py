@@ -1,4 +1,4 @@
-"""`none`: ε = ∞. The gradient is clipped and nothing else: the paper's non-private A3C."""
+"""`none`: ε = ∞. The gradient is only clipped, as in the paper's non-private A3C."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pgc.randomise.mechanisms.clip import clip_l1
 
 @dataclass(frozen=True, kw_only=True)
 class NoPrivacy(Mechanism):
-    """Clip in L1 to C/2 as the Laplace mechanism does, without its noise. `clip` = inf only cuts
-    coordinates at 1e30.
+    """Clips in L1 to C/2 as the Laplace mechanism does, and adds no noise. With `clip` = inf,
+    coordinates are only cut off at 1e30.
 
     **Guarantee.** None: the aggregator reads the clipped gradient. ε = ∞.
     """

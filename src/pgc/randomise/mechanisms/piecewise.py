@@ -1,4 +1,4 @@
-"""`piecewise`: a few coordinates, each by the piecewise mechanism."""
+"""`piecewise`: sends a few coordinates, each by the piecewise mechanism."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pgc.randomise.mechanisms.prs import paper_reduced_dim
 
 @dataclass(frozen=True, kw_only=True)
 class Piecewise(Mechanism):
-    """k public random coordinates, each clipped to ±C and sent by the piecewise mechanism with ε/k;
-    decoded ·d/k.
+    """Sends k public random coordinates, each clipped to ±C, by the piecewise mechanism with ε/k;
+    decoding multiplies them by d/k.
 
     Wang et al. (2019), Algorithms 2 and 4, with their k = max{1, min{d, ⌊ε/2.5⌋}}. For t = x/C ∈
     [−1, 1] the report is uniform on [ℓ, r] with probability e^{ε/2k}/(e^{ε/2k}+1), else on the rest
     of [−A, A], where A = (e^{ε/2k}+1)/(e^{ε/2k}−1), ℓ = (A+1)/2·t − (A−1)/2, r = ℓ + A − 1.
-    Unbiased where nothing is clipped.
+    The estimate is unbiased where nothing is clipped.
 
     **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report: which
     coordinates are sent does not depend on the gradient, and the density of each takes two values,
@@ -38,10 +38,10 @@ class Piecewise(Mechanism):
     traced = {"clip": np.float32, "reach": np.float32, "centre": np.float32}
 
     sampled: int
-    """k."""
+    """k, the number of coordinates that are sent."""
 
     def __post_init__(self) -> None:
-        """From 1 to all coordinates; ε = ∞ is the mechanism `none`."""
+        """Requires 1 ≤ k ≤ d and a finite ε: ε = ∞ is the mechanism `none`."""
         super().__post_init__()
         require_finite_epsilon(self)
         if not 1 <= self.sampled <= self.dim:
@@ -49,7 +49,7 @@ class Piecewise(Mechanism):
 
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
-        """With the k that is asked for (as `reduced_dim`), or that of Wang et al."""
+        """Returns the mechanism with k = `reduced_dim` if given, else with that of Wang et al."""
         return cls(
             dim=dim,
             epsilon=epsilon,
@@ -59,12 +59,12 @@ class Piecewise(Mechanism):
 
     @classmethod
     def fitting_clip(cls, dim: int) -> float:
-        """The largest coordinate of such a gradient is mostly below √(2·ln(2d)/d)."""
+        """Returns √(2·ln(2d)/d), which the coordinates of such a gradient rarely exceed."""
         return min(1.0, math.sqrt(2 * math.log(2 * dim) / dim))
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-LDP, in real arithmetic."""
+        """The guarantee is ε-LDP, in real arithmetic."""
         statement = (
             f"One report is {self.epsilon:g}-LDP for the whole gradient: {self.sampled} of "
             f"{self.dim} coordinates, chosen "
@@ -83,8 +83,8 @@ class Piecewise(Mechanism):
         return 1 / (1 + math.exp(-self.epsilon / self.sampled / 2))
 
     def error(self, norm: float = 1.0) -> float:
-        """Σ_i (d/k)·(Var_i + x_i²) − x_i², Var = x²/(e^{ε/2k}−1) +
-        C²·(e^{ε/2k}+3)/(3(e^{ε/2k}−1)²).
+        """Returns Σ_i (d/k)·(Var_i + x_i²) − x_i², with
+        Var_i = x_i²/(e^{ε/2k}−1) + C²·(e^{ε/2k}+3)/(3(e^{ε/2k}−1)²).
         """
         grown = math.expm1(self.epsilon / self.sampled / 2)
         variance = norm**2 / grown + self.dim * self.clip**2 * (grown + 4) / (3 * grown**2)
@@ -92,17 +92,17 @@ class Piecewise(Mechanism):
 
     @property
     def report_bytes(self) -> int:
-        """A float32 for each coordinate; which ones is public."""
+        """A float32 for each coordinate that is sent; which ones are sent is public."""
         return 4 * self.sampled
 
     @property
     def secret_words(self) -> int:
-        """Two for each coordinate."""
+        """Two words for each coordinate that is sent."""
         return 2 * self.sampled
 
     @property
     def public_words(self) -> int:
-        """One for each coordinate: those with the smallest are sent."""
+        """One word for each coordinate: those with the smallest words are sent."""
         return self.dim
 
     def prepare(self, gradient: Array, public: Array) -> Array:
@@ -111,7 +111,7 @@ class Piecewise(Mechanism):
         return xp.take(clip_elements(gradient, self.clip), self._which(public)) / self.clip
 
     def draw(self, thresholds: Array, secret: Array) -> Array:
-        """One number in [−A, A] for each."""
+        """Draws one number in [−A, A] for each sampled coordinate."""
         xp = thresholds.__array_namespace__()
         uniform = (xp.astype(secret, thresholds.dtype) + 0.5) * 2.0**-32
         choice, place = uniform[: self.sampled], uniform[self.sampled :]
@@ -123,7 +123,9 @@ class Piecewise(Mechanism):
         return xp.where(choice < self.centre, low + length * place, outside)
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
-        """Every coordinate at opposite ends; each sampled number in the interval of the one."""
+        """Returns gradients at opposite ends of the clip, and the event that every number is in the
+        interval of the first.
+        """
         one = np.full(self.dim, self.clip)
         return Event(
             0,
@@ -134,7 +136,7 @@ class Piecewise(Mechanism):
         )
 
     def decode(self, code: Array, public: Array) -> Array:
-        """C·d/k times each number, in its place."""
+        """Returns C·d/k times each number in the place of its coordinate, and zero elsewhere."""
         xp = public.__array_namespace__()
         which = self._which(public)
         places = xp.arange(self.dim)[:, None] == which[None, :]

@@ -1,6 +1,6 @@
 """`privunit`: PrivUnit2, the best known way to send a direction.
 
-A point of the sphere, from a cap around it or from the rest.
+It sends a point of the sphere, from a cap around the direction or from the rest.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from pgc.randomise.mechanisms.two_sides import Side, TwoSides, side_of, smallest
 
 @dataclass(frozen=True, kw_only=True)
 class PrivUnit(TwoSides):
-    """With probability p, V uniform on the cap ⟨V, u⟩ ≥ γ, else on its complement; decoded as V/m.
+    """Sends V, uniform on the cap ⟨V, u⟩ ≥ γ with probability p, else on its complement; V is
+    decoded as V/m.
 
-    PrivUnit2 of Bhowmick et al. (2018), with the γ that maximises m: the smallest error of all
-    unbiased ε-LDP mechanisms for directions (Asi, Feldman and Talwar 2022).
+    This is PrivUnit2 of Bhowmick et al. (2018), with the γ that maximises m. It has the smallest
+    error of all unbiased ε-LDP mechanisms for directions (Asi, Feldman and Talwar 2022).
 
     **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report: the density of
     V is p/q on the cap and (1−p)/(1−q) off it, and their ratio is e^ε, whatever u is. Assumption:
@@ -42,7 +43,7 @@ class PrivUnit(TwoSides):
         """Says what is sent, in words."""
         return (
             f"a point of the unit sphere in R^{self.dim}, {likelihood_ratio(self.epsilon)} times "
-            "as likely near it as elsewhere"
+            "as likely near the gradient's direction as elsewhere"
         )
 
     @cached_property
@@ -52,10 +53,10 @@ class PrivUnit(TwoSides):
 
     @cached_property
     def moments(self) -> Moments:
-        """In closed form for m; E[T²] by summing over the cells of `coordinate`."""
+        """The moments of V: m in closed form, E[T²] as a sum over the cells of `coordinate`."""
         gamma, q, p = self.side
         law = coordinate(self.dim)
-        # of a cell that γ divides
+        # the share of each cell above γ, which divides one of them
         above = np.clip((law.t[:-1] - gamma) / (law.t[:-1] - law.t[1:]), 0, 1)
         square = law.middle**2
         along = np.sum(law.mass * square * (above * p / q + (1 - above) * (1 - p) / (1 - q)))
@@ -69,7 +70,7 @@ class PrivUnit(TwoSides):
 
 
 def mean_along(dim: int, cap: Side) -> float:
-    """The mean m = E⟨V, u⟩ = Γ(d/2)/(√π Γ((d−1)/2)) · (1−γ²)^((d−1)/2)/(d−1) · [p/q −
+    """Returns the mean m = E⟨V, u⟩ = Γ(d/2)/(√π Γ((d−1)/2)) · (1−γ²)^((d−1)/2)/(d−1) · [p/q −
     (1−p)/(1−q)].
     """
     gamma, q, p = cap
@@ -81,7 +82,7 @@ def mean_along(dim: int, cap: Side) -> float:
 
 @cache
 def best_cap(dim: int, epsilon: float) -> Side:
-    """The cap whose m is largest: m has one maximum in γ ≥ 0."""
+    """Returns the cap whose m is largest: m has one maximum in γ ≥ 0."""
 
     def cap(gamma: float) -> Side:
         return side_of(gamma, float(share_of_cap(gamma, dim)), epsilon)

@@ -1,4 +1,4 @@
-"""`privunitg`: PrivUnit with Gaussians. Nearly as good as `privunit`, simpler to draw."""
+"""`privunitg`: PrivUnit with Gaussians. It is nearly as good as `privunit`, and simpler to draw."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ CELLS = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class PrivUnitG(TwoSides):
-    """V = α·u + N(0, I) orthogonal to u, α a standard normal number conditioned to be ≥ γ with
-    probability p, else < γ.
+    """Sends V = α·u + N(0, I) orthogonal to u, with α a standard normal number that is conditioned
+    to be ≥ γ with probability p, else < γ.
 
-    Asi, Feldman and Talwar (2022), with the γ of the smallest error. Decoded as V/m, m = φ(γ)·[p/q
-    − (1−p)/(1−q)].
+    This is the mechanism of Asi, Feldman and Talwar (2022), with the γ of the smallest error. V is
+    decoded as V/m, m = φ(γ)·[p/q − (1−p)/(1−q)].
 
-    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report: beside N(0, I)
-    the density of V is p/q where ⟨V, u⟩ ≥ γ and (1−p)/(1−q) elsewhere, and their ratio is e^ε,
-    whatever u is. Assumption: real arithmetic. These draws are floating-point numbers, for
+    **Guarantee.** ε-LDP for the whole gradient, against anyone who sees the report: relative to
+    N(0, I), the density of V is p/q where ⟨V, u⟩ ≥ γ and (1−p)/(1−q) elsewhere, and their ratio is
+    e^ε, whatever u is. Assumption: real arithmetic. These draws are floating-point numbers, for
     simulation, and are never released.
     """
 
@@ -54,7 +54,7 @@ class PrivUnitG(TwoSides):
         return _moments(self.side)
 
     def place(self, probability: Array, u: Array, words: Array) -> Array:
-        """In the whole space."""
+        """Returns V in R^d, with ⟨V, u⟩ at this upper quantile."""
         xp = u.__array_namespace__()
         along = xp.interp(
             probability, *(xp.asarray(column, dtype=u.dtype) for column in _survival())
@@ -65,13 +65,13 @@ class PrivUnitG(TwoSides):
 
 @cache
 def _survival() -> tuple[np.ndarray, np.ndarray]:
-    """P(N ≥ t), rising, and t, falling from 9 to −9."""
+    """Returns P(N ≥ t), rising, and t, falling from 9 to −9."""
     t = np.linspace(END, -END, CELLS + 1)
     return np.asarray([0.5 * math.erfc(x / math.sqrt(2)) for x in t]), t
 
 
 def _moments(half_space: Side) -> Moments:
-    """From E[N | N ≥ γ] = φ(γ)/q and E[N² | N ≥ γ] = 1 + γ·φ(γ)/q."""
+    """Returns the moments of V, from E[N | N ≥ γ] = φ(γ)/q and E[N² | N ≥ γ] = 1 + γ·φ(γ)/q."""
     gamma, q, p = half_space
     lean = NORMAL.pdf(gamma) * (p / q - (1 - p) / (1 - q))
     return Moments(lean, 1 + gamma * lean, 1.0)
@@ -79,7 +79,7 @@ def _moments(half_space: Side) -> Moments:
 
 @cache
 def best_half_space(dim: int, epsilon: float) -> Side:
-    """The half-space of the smallest error."""
+    """Returns the half-space with the smallest error."""
 
     def half_space(gamma: float) -> Side:
         return side_of(gamma, 0.5 * math.erfc(gamma / math.sqrt(2)), epsilon)

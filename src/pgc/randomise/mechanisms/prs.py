@@ -24,14 +24,14 @@ MOST_BITS = 23
 
 
 def paper_reduced_dim(epsilon: float, dim: int) -> int:
-    """d̂ = max{1, min{d, ⌊ε/2.5⌋}}, the paper's rule (after Wang et al. 2019)."""
+    """Returns d̂ = max{1, min{d, ⌊ε/2.5⌋}}, the paper's rule (after Wang et al. 2019)."""
     return max(1, min(dim, int(epsilon / 2.5)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedRandomSign(Mechanism):
-    """u = M g with M ∈ R^{d̂×d} sparse ±√3; each u_i clipped to ±C and sent as one biased bit;
-    decoded as Mᵀ ũ.
+    """Sends each u_i of u = M g, clipped to ±C, as one biased bit, with a sparse M ∈ R^{d̂×d} of
+    ±√3; the bits are decoded as Mᵀ ũ.
 
     P(bit_i = +) = 1/(e^{ε/d̂} + 1) + (ū_i + C)/(2C) · (e^{ε/d̂} − 1)/(e^{ε/d̂} + 1)
 
@@ -46,8 +46,9 @@ class ProjectedRandomSign(Mechanism):
     ⌈2³²/(e^{ε/d̂} + 1)⌉ computed in 60-digit arithmetic and rounded up. A report is d̂ bits; it has
     no floating-point channel.
 
-    As printed, ũ_i = ±C and Mᵀ ũ is a *scaled* estimate: E[Mᵀ ũ] = d̂·tanh(ε/2d̂)·g where
-    nothing is clipped, direction only where |M g| ≫ C. ε therefore also changes the learning rate.
+    As the paper prints it, ũ_i = ±C and Mᵀ ũ is a *scaled* estimate: E[Mᵀ ũ] = d̂·tanh(ε/2d̂)·g
+    where nothing is clipped; where |M g| ≫ C, it estimates only the direction. ε therefore also
+    changes the learning rate.
     With `unbiased`, ũ is divided by d̂·tanh(ε/2d̂).
     """
 
@@ -69,7 +70,7 @@ class ProjectedRandomSign(Mechanism):
     is not."""
 
     def __post_init__(self) -> None:
-        """d̂ between 1 and d."""
+        """Requires 1 ≤ d̂ ≤ d and a finite ε."""
         super().__post_init__()
         require_finite_epsilon(self)
         if not 1 <= self.reduced_dim <= self.dim:
@@ -79,7 +80,7 @@ class ProjectedRandomSign(Mechanism):
 
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
-        """With the d̂ that is asked for, or the paper's; unbiased if asked for."""
+        """Returns the mechanism with the given d̂ or the paper's, unbiased if asked for."""
         d_hat = options.get("reduced_dim") or paper_reduced_dim(epsilon, dim)
         return cls(
             dim=dim,
@@ -91,12 +92,12 @@ class ProjectedRandomSign(Mechanism):
 
     @classmethod
     def fitting_clip(cls, dim: int) -> float:
-        """Projections of such a gradient are mostly below 3."""
+        """Returns 3, which the projections of such a gradient rarely exceed."""
         return 3.0
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-LDP, in the integers that are compared."""
+        """The guarantee is ε-LDP, in the integers that are compared."""
         return Guarantee(
             epsilon=self.epsilon,
             nominal_epsilon=self.epsilon,
@@ -119,21 +120,21 @@ class ProjectedRandomSign(Mechanism):
 
     @property
     def lean(self) -> float:
-        """τ = tanh(ε/2d̂), as the integers have it: how much oftener a bit at ±C tells the truth
-        than not.
+        """τ = tanh(ε/2d̂), computed from the integer thresholds: how much likelier a bit at ±C is
+        true than false.
         """
         return (self.highest_threshold - self.lowest_threshold) / WORD
 
     @cached_property
     def size(self) -> float:
-        """The size of ũ_i."""
+        """The absolute value of ũ_i."""
         return self.clip / (self.reduced_dim * self.lean) if self.unbiased else self.clip
 
     def error(self, norm: float = 1.0) -> float:
-        """s²·(d̂·d + d̂(d̂−1)·(τ‖g‖/C)²) − 2·s·d̂·τ‖g‖²/C + ‖g‖² with |ũ_i| = s; C²·d/(d̂τ²) −
-        ‖g‖²/d̂ if unbiased.
+        """Returns s²·(d̂·d + d̂(d̂−1)·(τ‖g‖/C)²) − 2·s·d̂·τ‖g‖²/C + ‖g‖² with |ũ_i| = s; this is
+        C²·d/(d̂τ²) − ‖g‖²/d̂ if unbiased.
 
-        Where |M g| ≤ C, which only a g that is small beside C makes nearly sure.
+        It holds where |M g| ≤ C, which is nearly sure only for a g that is small compared with C.
         """
         d_hat, share = self.reduced_dim, self.lean / self.clip
         spread = self.size**2 * (d_hat * self.dim + d_hat * (d_hat - 1) * (share * norm) ** 2)
@@ -151,17 +152,17 @@ class ProjectedRandomSign(Mechanism):
 
     @property
     def public_words(self) -> int:
-        """One per entry of M."""
+        """One word for each entry of M."""
         return self.reduced_dim * self.dim
 
     def projection(self, public: Array, dtype: object) -> Array:
-        """M ∈ R^{d̂×d}: −√3, 0, +√3 with probabilities 1/6, 2/3, 1/6 (eq. randomMatrix)."""
+        """Returns M ∈ R^{d̂×d}: −√3, 0, +√3 with probabilities 1/6, 2/3, 1/6 (eq. randomMatrix)."""
         return public.__array_namespace__().reshape(
             _entries(public, dtype), (self.reduced_dim, self.dim)
         )
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """One integer threshold in [t, 2³² − t] per bit (eqs. clip_prs, bitflip)."""
+        """Returns one integer threshold in [t, 2³² − t] per bit (eqs. clip_prs, bitflip)."""
         xp = gradient.__array_namespace__()
         bounded = clip_elements(gradient, HUGE)
         u = clip_elements(self._projected(bounded, public), self.clip)
@@ -176,7 +177,7 @@ class ProjectedRandomSign(Mechanism):
         return xp.where(u >= self.clip, highest, xp.minimum(threshold, highest))
 
     def _projected(self, bounded: Array, public: Array) -> Array:
-        """M g, without M whole where it would be large (a compiler makes none either)."""
+        """Returns M g without storing M: row by row in NumPy, and fused by a compiler."""
         xp = bounded.__array_namespace__()
         if not isinstance(public, np.ndarray):
             return xp.sum(self.projection(public, bounded.dtype) * bounded, axis=1)
@@ -220,7 +221,7 @@ class ProjectedRandomSign(Mechanism):
         if form.flags not in (0, UNBIASED):
             raise PgcError("flags are unknown")
         if form.nearest:
-            raise PgcError("a number of nearest without a meaning")
+            raise PgcError("the number of nearest must be 0 for this mechanism")
         return cls(
             dim=dim,
             epsilon=epsilon,
@@ -235,7 +236,7 @@ class ProjectedRandomSign(Mechanism):
         return self.reduced_dim
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
-        """Gradients that saturate every bit; all bits set."""
+        """Returns gradients that saturate every bit, and the event that all bits are set."""
         for number in range(1000):
             m = self.projection(words(number), np.float64)
             if np.linalg.matrix_rank(m) == self.reduced_dim:
@@ -251,7 +252,7 @@ class ProjectedRandomSign(Mechanism):
 
 
 def _entries(words: Array, dtype: object) -> Array:
-    """Entries of M, one for each word."""
+    """Returns entries of M, one for each word."""
     xp = words.__array_namespace__()
     sixth = WORD // 6
     signs = xp.astype(words >= np.uint32(WORD - sixth), dtype) - xp.astype(

@@ -1,6 +1,6 @@
 """`prs-sign`: Projected Random Sign in its limit C → 0.
 
-Each bit is the side of a random hyperplane: direction only.
+Each bit says on which side of a random hyperplane the gradient lies; the norm is not reported.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pgc.randomise.mechanisms.sphere import refuse_clip, scaled
 
 
 def best_reduced_dim(epsilon: float, dim: int) -> int:
-    """d̂ = max{1, min{d, round(ε/2.18)}}: d̂·tanh²(ε/2d̂) is largest near ε/d̂ = 2.18."""
+    """Returns d̂ = max{1, min{d, round(ε/2.18)}}: d̂·tanh²(ε/2d̂) is largest near ε/d̂ = 2.18."""
     return max(1, min(dim, round(epsilon / 2.18)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedSign(ProjectedRandomSign):
-    """sign(M g), d̂ bits by randomised response with ε/d̂ each; decoded as Mᵀ ũ, ũ_i =
-    ±√(π/2)/(d̂·tanh(ε/2d̂)).
+    """Sends sign(M g) as d̂ bits, by randomised response with ε/d̂ each; they are decoded as Mᵀ ũ,
+    with ũ_i = ±√(π/2)/(d̂·tanh(ε/2d̂)).
 
-    Where no few coordinates of g dominate, ⟨M_i, g⟩/‖g‖ is nearly a normal number, whose mean size
-    is √(2/π), and this is an unbiased estimate of g/‖g‖. `clip` is not used.
+    Unless a few coordinates of g dominate, ⟨M_i, g⟩/‖g‖ is nearly a normal number, whose mean
+    absolute value is √(2/π), and this is an unbiased estimate of g/‖g‖. `clip` is not used.
 
     **Guarantee.** As for `prs`: ε-LDP for the whole gradient, in the integers that are compared.
     """
@@ -46,7 +46,7 @@ class ProjectedSign(ProjectedRandomSign):
 
     @classmethod
     def make(cls, *, dim: int, epsilon: float, clip: float, **options: Any) -> Mechanism:
-        """With the d̂ that is asked for, or that of the least error."""
+        """Returns the mechanism with the given d̂, or with that of the least error."""
         return cls(
             dim=dim,
             epsilon=epsilon,
@@ -55,23 +55,23 @@ class ProjectedSign(ProjectedRandomSign):
 
     @classmethod
     def fitting_clip(cls, dim: int) -> float:
-        """It has no clip."""
+        """Returns 1: this mechanism has no clip."""
         return 1.0
 
     def error(self, norm: float = 1.0) -> float:
-        """(π·d/(2·tanh²(ε/2d̂)) − 1)/d̂ for a direction that is spread over many coordinates, times
-        ‖g‖² if that were known.
+        """Returns (π·d/(2·tanh²(ε/2d̂)) − 1)/d̂, for a direction that is spread over many
+        coordinates, times ‖g‖², as if the norm were known.
         """
         return norm**2 * (math.pi / 2 * self.dim / self.lean**2 - 1) / self.reduced_dim
 
     @cached_property
     def size(self) -> float:
-        """The size of ũ_i."""
+        """The absolute value of ũ_i."""
         return math.sqrt(math.pi / 2) / (self.reduced_dim * self.lean)
 
     def prepare(self, gradient: Array, public: Array) -> Array:
-        """One of three thresholds per bit: the highest, the lowest, or half of all words where the
-        gradient is on no side.
+        """Returns one of three thresholds per bit: the highest, the lowest, or half of all words
+        where the gradient is on neither side.
         """
         xp = gradient.__array_namespace__()
         side = self._projected(scaled(gradient), public)

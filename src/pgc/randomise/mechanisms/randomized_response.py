@@ -8,11 +8,10 @@ WORD = 2**32
 
 
 def keep_threshold(epsilon: float | Decimal) -> int:
-    """⌊2³²·e^ε/(e^ε+1)⌋, in 60-digit arithmetic and rounded down: kept/(2³² − kept) ≤ e^ε exactly,
-    and no word is left out.
+    """Returns ⌊2³²·e^ε/(e^ε+1)⌋, computed in 60-digit arithmetic and rounded down.
 
-    Warner's (1965) randomised response: the truth is told when a uniform 32-bit word is below this
-    threshold.
+    In Warner's (1965) randomised response, the truth is told when a uniform 32-bit word is below
+    this threshold. So kept/(2³² − kept) ≤ e^ε holds exactly.
     """
     if epsilon > WORD.bit_length():  # 2³²/(e^ε + 1) < 1, and e^ε may be too large to write down
         return WORD - 1

@@ -37,14 +37,14 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 ON_THE_WIRE: dict[int, type[Mechanism]] = {
     kind.wire_number: kind for kind in MECHANISMS.values() if kind.wire_number is not None
 }
-"""Those that an offer can ask for, by their numbers."""
+"""The mechanisms that an offer can ask for, by their wire numbers."""
 
 Kind = TypeVar("Kind", bound=type[Mechanism])
 
 
 def register(kind: Kind) -> Kind:
-    """Make a mechanism of one's own known by its name, to `make_mechanism`, `pgc.train` and the
-    rest. A class decorator.
+    """Makes a user's own mechanism known by its name, to `make_mechanism`, `pgc.train` and the
+    rest. It is a class decorator.
     """
     known = MECHANISMS.get(kind.name)
     if known is not None and (known.__module__, known.__qualname__) != (
@@ -96,7 +96,7 @@ def mechanism_for(form: WireForm, *, dim: int, epsilon: float) -> Mechanism:
 
 
 def find_mechanism(name: str) -> type[Mechanism]:
-    """By its name; or, as MODULE:CLASS, from an importable module of one's own."""
+    """Returns a mechanism's class by its name, or by MODULE:CLASS from any importable module."""
     if ":" in name:
         found = load(name, "mechanism")
         if not (isinstance(found, type) and issubclass(found, Mechanism)):
@@ -113,11 +113,12 @@ def find_mechanism(name: str) -> type[Mechanism]:
 def make_mechanism(
     name: str, *, dim: int, epsilon: float, clip: float, lift: bool = False, **options: Any
 ) -> Mechanism:
-    """The mechanism of that name. At ε = ∞ every mechanism is `none`: clip, no noise.
+    """Returns the mechanism of that name. At ε = ∞ it is always `none`, which clips and adds no
+    noise.
 
-    `lift` makes one that reports a direction report the norm as well (up to `clip`). Options that
-    only some mechanisms have: `reduced_dim` (prs, prs-sign, piecewise), `unbiased` (prs),
-    `code_size` (index).
+    With `lift`, a mechanism that reports a direction reports the norm as well (up to `clip`). Only
+    some mechanisms have the other options: `reduced_dim` (prs, prs-sign, piecewise), `unbiased`
+    (prs), `code_size` (index).
     """
     kind = find_mechanism(name)
     if math.isinf(epsilon) and epsilon > 0:
@@ -134,19 +135,19 @@ def make_mechanism(
 
 
 def fitted(name: str, *, dim: int, epsilon: float, **options: Any) -> Mechanism:
-    """That mechanism with the clip that suits a gradient of norm 1 in a random direction: what
-    `best` compares.
+    """Returns the mechanism of that name with the clip that suits a gradient of norm 1 in a random
+    direction. `best` compares these.
     """
     clip = find_mechanism(name).fitting_clip(dim)
     return make_mechanism(name, dim=dim, epsilon=epsilon, clip=clip, unbiased=True, **options)
 
 
 def best(dim: int, epsilon: float, *, most_bytes: int | None = None) -> Mechanism:
-    """The mechanism whose report of a d-dimensional direction has the least expected squared error
-    at an honest ε.
+    """Returns the mechanism whose report of a d-dimensional direction has the least expected
+    squared error at an honest ε.
 
-    With `most_bytes`, the best of those whose report is no longer. Mechanisms that state no error
-    are not considered.
+    With `most_bytes`, only mechanisms with reports of at most that length are considered.
+    Mechanisms that state no error are never considered.
     """
     candidates = []
     for name in MECHANISMS:

@@ -25,7 +25,7 @@ class ScoreBit:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Only a finite, positive ε is a promise."""
+        """Requires a finite, positive ε: only that is a promise."""
         if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
             raise PgcError(
                 "score_epsilon must be a positive finite number (0 for no score bit), not "
@@ -38,13 +38,14 @@ class ScoreBit:
         return keep_threshold(self.epsilon)
 
     def draw(self, success: Array, secret: Array) -> Array:
-        """The bit that is sent, from one secret word."""
+        """Draws the bit that is sent, from one secret word."""
         return success == (secret < np.uint32(self.keep_threshold))
 
     def success_rate(self, ones: Array, reports: float) -> Array:
-        """The debiased share of successes among `reports` bits of which `ones` are set.
+        """Returns an unbiased estimate of the share of successes, from `reports` bits of which
+        `ones` are set.
 
-        Unbiased; may leave [0, 1].
+        It may lie outside [0, 1].
         """
         keep = self.keep_threshold / WORD
         return (ones / reports - (1 - keep)) / (2 * keep - 1)

@@ -1,8 +1,8 @@
-"""Directions: what the mechanisms on the unit sphere share.
+"""The common base of mechanisms that report a direction, a point of the unit sphere.
 
-They report g/‖g‖ and forget the norm (see `lift.py` for one that keeps it). Each sends a random V
-that leans towards u = g/‖g‖, of the form V = T·u + (something symmetric and orthogonal to u), and
-decodes it as V/m with m = E[T]: unbiased.
+They report g/‖g‖ and drop the norm (`lift.py` reports the norm as well). Each sends a random V that
+leans towards u = g/‖g‖, of the form V = T·u + (something symmetric and orthogonal to u). It is
+decoded as V/m with m = E[T], which is unbiased.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ LARGEST_EPSILON = 60.0
 
 
 class Moments(NamedTuple):
-    """What the error of a mechanism on the sphere depends on."""
+    """The moments of V on which the error of a mechanism on the sphere depends."""
 
     mean: float
     """m = E[T]."""
     along: float
     """E[T²]: the second moment along u."""
     across: float
-    """That along any one direction orthogonal to u."""
+    """The second moment along any one direction orthogonal to u."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnSphere(Mechanism):
-    """Reports a direction. `clip` is not used; zero and what is not finite get a
-    report all the same.
+    """A mechanism that reports a direction. `clip` is not used.
 
-    To skip such a report, or to send zero, would tell that the gradient was zero.
+    A gradient that is zero or not finite gets a report like any other: to send none, or to send
+    zero, would reveal that it has no direction.
     """
 
     smallest_dim = 2
@@ -51,29 +51,29 @@ class OnSphere(Mechanism):
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        """ε = ∞ is the mechanism `none`."""
+        """Requires a finite ε: ε = ∞ is the mechanism `none`."""
         super().__post_init__()
         require_finite_epsilon(self)
 
     @property
     @abstractmethod
     def moments(self) -> Moments:
-        """From which error and scale follow."""
+        """The moments of V, from which error and scale follow."""
 
     @property
     @abstractmethod
     def how(self) -> str:
-        """In words, what is sent."""
+        """Says what is sent, in words."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-LDP for the whole gradient."""
+        """The guarantee is ε-LDP for the whole gradient."""
         statement = f"One report is {self.epsilon:g}-LDP for the whole gradient: {self.how}."
         return Guarantee(epsilon=self.epsilon, nominal_epsilon=self.epsilon, statement=statement)
 
     def error(self, norm: float = 1.0) -> float:
-        """E‖g̃ − u‖² = E‖V‖²/m² − 1 for the direction u, times the square of the norm if that were
-        known.
+        """Returns E‖g̃ − u‖² = E‖V‖²/m² − 1 for the direction u, times the square of the norm, as
+        if the norm were known.
         """
         mean, along, across = self.moments
         return norm**2 * ((along + (self.dim - 1) * across) / mean**2 - 1)
@@ -97,12 +97,12 @@ class OnSphere(Mechanism):
         return None
 
     def event(self, words: Callable[[int], np.ndarray]) -> Event | None:
-        """Opposite directions, and what tells them apart."""
+        """Returns opposite directions, and the event that tells them apart."""
         return self.opposite(far_away(self), words, self.prepare)
 
 
 def refuse_clip(form: WireForm) -> None:
-    """A direction has no clip."""
+    """Raises an error if an offer has a clip: a direction has none."""
     if form.clip != 1.0:
         raise PgcError("a direction that is not lifted has no clip")
 
@@ -113,12 +113,15 @@ def far_away(mechanism: Mechanism) -> np.ndarray:
 
 
 def likelihood_ratio(epsilon: float) -> str:
-    """Returns e^ε in words."""
+    """Returns e^ε as text."""
     return f"{math.exp(epsilon):.3g}" if epsilon <= LARGEST_EPSILON else f"e^{epsilon:g}"
 
 
 def scaled(vector: Array) -> Array:
-    """The vector, its largest coordinate ±1; zero if it has no direction (zero, NaN, Inf)."""
+    """Returns the vector scaled so that its largest coordinate is ±1.
+
+    It is zero if the vector has no direction (zero, NaN, Inf).
+    """
     xp = vector.__array_namespace__()
     vector = clip_elements(vector, HUGE)
     largest = xp.max(xp.abs(vector))
@@ -127,7 +130,7 @@ def scaled(vector: Array) -> Array:
 
 
 def unit(vector: Array, instead: Array) -> Array:
-    """g/‖g‖; where there is no direction, `instead`."""
+    """Returns g/‖g‖, or the direction of `instead` if g has none."""
     xp = vector.__array_namespace__()
     vector = scaled(vector)
     vector = xp.where(xp.any(vector != 0), vector, instead)
@@ -135,8 +138,8 @@ def unit(vector: Array, instead: Array) -> Array:
 
 
 def standard_normal(words: Array, dtype: object) -> Array:
-    """Normal numbers from an even number of uniform 32-bit words, as many: pairs by Box and Muller
-    (1958).
+    """Returns as many standard normal numbers as there are uniform 32-bit words, an even number, by
+    the method of Box and Muller (1958).
     """
     xp = words.__array_namespace__()
     half = words.shape[0] // 2
@@ -149,19 +152,19 @@ def standard_normal(words: Array, dtype: object) -> Array:
 
 
 def normal_words(n: int) -> int:
-    """How many words make n normal numbers."""
+    """Returns how many words `standard_normal` needs for n numbers."""
     return n + n % 2
 
 
 def uniform_direction(words: Array, dim: int, dtype: object) -> Array:
-    """Uniform on the unit sphere of R^dim, from `normal_words(dim)` words."""
+    """Returns a uniform point of the unit sphere of R^dim, from `normal_words(dim)` words."""
     xp = words.__array_namespace__()
     normal = standard_normal(words, dtype)[:dim]
     return normal / xp.maximum(xp.sqrt(xp.sum(normal**2)), xp.asarray(TINY, dtype=dtype))
 
 
 def leaning(along: Array, u: Array, words: Array) -> Array:
-    """V on the unit sphere with ⟨V, u⟩ = `along`, uniform otherwise."""
+    """Returns V on the unit sphere with ⟨V, u⟩ = `along`, uniform otherwise."""
     xp = u.__array_namespace__()
     normal = standard_normal(words, u.dtype)[: u.shape[0]]
     across = normal - xp.sum(normal * u) * u
@@ -170,25 +173,26 @@ def leaning(along: Array, u: Array, words: Array) -> Array:
 
 
 def mean_abs_coordinate(dim: int) -> float:
-    """E|U₁| for U uniform on the unit sphere of R^d: Γ(d/2)/(√π·Γ((d+1)/2))."""
+    """Returns E|U₁| for U uniform on the unit sphere of R^d: Γ(d/2)/(√π·Γ((d+1)/2))."""
     return math.exp(math.lgamma(dim / 2) - math.lgamma((dim + 1) / 2)) / math.sqrt(math.pi)
 
 
 class Coordinate(NamedTuple):
-    """The law of one coordinate U₁ of a uniform direction, on a grid: density ∝ (1 −
+    """The distribution of one coordinate U₁ of a uniform direction, on a grid: density ∝ (1 −
     t²)^((d−3)/2).
     """
 
     t: np.ndarray  # from high to low
     survival: np.ndarray  # P(U₁ ≥ t), rising from 0 to 1
     mass: np.ndarray  # P of each cell between two points
-    middle: np.ndarray  # of each cell
+    middle: np.ndarray  # the middle of each cell
 
 
 @cache
 def coordinate(dim: int) -> Coordinate:
-    """That law for the sphere of R^d, d ≥ 2; cells of equal angle over all that matters (13
-    deviations).
+    """Returns that distribution for the sphere of R^d, d ≥ 2.
+
+    The cells have equal angles, and cover all that matters (13 standard deviations).
     """
     first = math.acos(min(1.0, 13 / math.sqrt(dim)))
     angles = np.linspace(first, math.pi - first, CELLS + 1)
@@ -199,12 +203,12 @@ def coordinate(dim: int) -> Coordinate:
 
 
 def share_of_cap(height: Any, dim: int) -> Any:
-    """P(U₁ ≥ t) = 1 − I_{(1+t)/2}(α, α), α = (d−1)/2, with small numbers kept exact."""
+    """Returns P(U₁ ≥ t) = 1 − I_{(1+t)/2}(α, α), α = (d−1)/2, accurate where it is small."""
     return require("scipy.special", "train").betainc((dim - 1) / 2, (dim - 1) / 2, (1 - height) / 2)
 
 
 def quantile(probability: Array, dim: int) -> Array:
-    """The t with P(U₁ ≥ t) = probability, by interpolation between the points of `coordinate`."""
+    """Returns the t with P(U₁ ≥ t) = probability, interpolated between those of `coordinate`."""
     xp = probability.__array_namespace__()
     law = coordinate(dim)
     points = (xp.asarray(column, dtype=probability.dtype) for column in (law.survival, law.t))

@@ -1,5 +1,5 @@
-"""What `privunit` and `privunitg` share: with probability p the report comes from the side of u,
-else from the other.
+"""The common base of `privunit` and `privunitg`: with probability p the report comes from the side
+of u, else from the other.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from pgc.randomise.mechanisms.sphere import (
 
 
 class Side(NamedTuple):
-    """The side ⟨V, u⟩ ≥ γ of a law that knows nothing of u, and how often a report
-    comes from it.
+    """The side ⟨V, u⟩ ≥ γ of a distribution that does not depend on u, and how often a report comes
+    from it.
     """
 
     gamma: float
     q: float
-    """Its share of that law."""
+    """The probability of the side under that distribution."""
     p: float
-    """P(⟨V, u⟩ ≥ γ) = e^ε·q/(1 − q + e^ε·q): ε is used up."""
+    """P(⟨V, u⟩ ≥ γ) = e^ε·q/(1 − q + e^ε·q), the largest that ε allows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoSides(OnSphere):
-    """Beside a law that knows nothing of u, the density of V is p/q on the side of u and
-    (1−p)/(1−q) off it: a ratio of e^ε.
+    """Relative to a distribution that does not depend on u, the density of V is p/q on the side of
+    u and (1−p)/(1−q) off it: a ratio of e^ε.
     """
 
     traced = {"inside": np.uint32, "q": np.float32, "size": np.float32}
@@ -48,37 +48,37 @@ class TwoSides(OnSphere):
     @property
     @abstractmethod
     def side(self) -> Side:
-        """γ, q and p of the smallest error."""
+        """The γ, q and p with the smallest error."""
 
     @abstractmethod
     def place(self, probability: Array, u: Array, words: Array) -> Array:
-        """V, with ⟨V, u⟩ at this upper quantile of the law, and the rest of it from
-        `normal_words(dim)` words.
+        """Returns V, with ⟨V, u⟩ at this upper quantile of the distribution, and the part that is
+        orthogonal to u from `normal_words(dim)` words.
         """
 
     @cached_property
     def inside(self) -> int:
-        """How many of 2³² words choose the side of u: p, rounded down."""
+        """How many of 2³² words choose the side of u: 2³²·p, rounded down."""
         return min(WORD - 1, int(self.side.p * WORD))
 
     @cached_property
     def q(self) -> float:
-        """The side's share of the law that knows nothing of u."""
+        """The probability of the side under the distribution that does not depend on u."""
         return self.side.q
 
     @cached_property
     def size(self) -> float:
-        """1/m, the length of a decoded report."""
+        """1/m, by which V is multiplied when it is decoded."""
         return 1 / self.moments.mean
 
     @property
     def secret_words(self) -> int:
-        """Which side, where on it, and the orthogonal part."""
+        """The number of words for the choice of side, the place on it, and the orthogonal part."""
         return 2 + normal_words(self.dim)
 
     @property
     def public_words(self) -> int:
-        """Those of the direction that stands in for one that is missing."""
+        """The number of words for the direction that replaces that of a zero gradient."""
         return normal_words(self.dim)
 
     def prepare(self, gradient: Array, public: Array) -> Array:
@@ -102,7 +102,7 @@ class TwoSides(OnSphere):
     def opposite(
         self, gradient: np.ndarray, words: Callable[[int], np.ndarray], prepare: Callable[..., Any]
     ) -> Event | None:
-        """V on the side of the one."""
+        """Returns the event that V is on the gradient's side."""
         u = gradient / np.linalg.norm(gradient)
         return Event(
             0,
@@ -114,12 +114,12 @@ class TwoSides(OnSphere):
 
 
 def side_of(gamma: float, q: float, epsilon: float) -> Side:
-    """The side beyond γ, whose share is q."""
+    """Returns the side beyond γ, whose probability is q."""
     return Side(gamma, q, q / (q + (1 - q) * math.exp(-min(epsilon, LARGEST_EPSILON))))
 
 
 def smallest(error: Callable[[float], float], high: float) -> float:
-    """Where in [0, high] a function with one minimum has it, by golden-section search."""
+    """Returns where in [0, high] a function has its one minimum, by golden-section search."""
     low, ratio = 0.0, (math.sqrt(5) - 1) / 2
     for _ in range(60):
         a, b = high - ratio * (high - low), low + ratio * (high - low)
