@@ -33,7 +33,7 @@ from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE
 from pgc.randomise.mechanisms.registry import ON_THE_WIRE
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.randomise.release import as_vector, release, release_score
-from pgc.randomise.slots import DEFAULT_SLOT, Slot, wait
+from pgc.randomise.slots import DEFAULT_SLOT, Late, Slot, wait
 from pgc.wire import Malformed, Offer, Report
 from pgc.wire.report import size_of
 
@@ -245,6 +245,11 @@ class Device:
             vector, success = self._slot.play(begun, lambda stop: _checked(numbers, offer, stop))
         except (KeyboardInterrupt, SystemExit):
             raise
+        except Late as late:
+            log.warning(
+                "%s; a report without a direction answers offer %016x", late, offer.offer_id
+            )
+            return self._ledger.seal(offer.offer_id, offer.digest)
         except BaseException:
             log.exception(
                 "what offer %016x asks for could not be made; a report without a direction "

@@ -13,8 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,41 +48,44 @@ class Marker:
     def read(self) -> Mark | None:
         """Returns what the mark says; None where there is none."""
         try:
-            with self._opened(os.O_RDONLY) as file:
-                return _parsed(os.read(file, 100), self.path)
+            text = self.path.read_bytes()
         except FileNotFoundError:
             return None
+        try:
+            identity, spent = text.decode().split()
+            return Mark(identity, int(spent))
+        except ValueError:
+            raise LedgerError(
+                f"{self.path} is damaged: it does not say which ledger it marks"
+            ) from None
 
     def make(self, mark: Mark) -> bool:
         """Makes the mark, on the disk; returns False if there is one already."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            with self._opened(os.O_CREAT | os.O_EXCL | os.O_WRONLY) as file:
-                _write(file, mark)
+            self._write(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except FileExistsError:
             return False
         sync_folder(self.path.parent)
         return True
 
     def raise_to(self, mark: Mark) -> None:
-        """Writes what was spent, on the disk, unless the mark says as much or more already."""
-        if self.read() is None and self.make(mark):
-            return
-        with self._opened(os.O_RDWR) as file:
-            if _parsed(os.read(file, 100), self.path).spent < mark.spent:
-                os.lseek(file, 0, os.SEEK_SET)
-                _write(file, mark)
+        """Writes what was spent, on the disk, unless the mark says as much or more already.
 
-    @contextmanager
-    def _opened(self, how: int) -> Iterator[int]:
-        """Opens the file, alone among processes where the system can do that."""
+        Of two processes that do this at once, the one with less may come last. The next charge
+        mends that.
+        """
+        before = self.read()
+        if before is None:
+            self.make(mark)
+        elif before.spent < mark.spent:
+            self._write(mark, os.O_WRONLY)
+
+    def _write(self, mark: Mark, how: int) -> None:
         file = os.open(self.path, how, 0o600)
         try:
-            if os.name == "posix":
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield file
+            os.write(file, FORM.format(identity=mark.identity, spent=mark.spent).encode())
+            os.fsync(file)
         finally:
             os.close(file)
 
@@ -118,16 +119,3 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _write(file: int, mark: Mark) -> None:
-    os.write(file, FORM.format(identity=mark.identity, spent=mark.spent).encode())
-    os.fsync(file)
-
-
-def _parsed(text: bytes, path: Path) -> Mark:
-    try:
-        identity, spent = text.decode().split()
-        return Mark(identity, int(spent))
-    except ValueError:
-        raise LedgerError(f"{path} is damaged: it does not say which ledger it marks") from None

@@ -33,9 +33,10 @@ from pgc.randomise.mechanisms.base import (
 from pgc.randomise.mechanisms.clip import clip_l1
 from pgc.randomise.mechanisms.forms import Codes, Event
 
-SECONDS_EACH, SECONDS_AT_START = 70e-6, 1e-3
-"""A release is padded to whole multiples of SECONDS_EACH for each number plus SECONDS_AT_START. (A
-draw took 39 to 100 µs a number on the machine where this was measured.)"""
+SECONDS_EACH, SECONDS_AT_START = 300e-6, 2e-3
+"""A release is padded to whole multiples of SECONDS_EACH for each number plus SECONDS_AT_START.
+That is three times as long as the slowest draw that was measured (39 to 100 µs a number on a
+desktop). It is for devices without slots."""
 
 
 @dataclass(frozen=True, kw_only=True)
