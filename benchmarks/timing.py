@@ -3,7 +3,7 @@
     python benchmarks/timing.py                  # about six minutes; docs/results/timing.json
 
 Two homes play CartPole with the same θ. In one of them the pole stands for the whole episode, in the other it falls after some
-steps (its motor is weak). Both answer offers of ε = 0.01 in random order. Whoever sees only how long each
+steps (its motor is wired the other way round). Both answer offers of ε = 0.01 in random order. Whoever sees only how long each
 answer took chooses the best threshold on one half of the answers; how often it is right about the other half is printed, with a
 95 % interval. At ε = 0.01 a report itself allows e^ε/(1 + e^ε) = 50.25 %. Three devices: one that answers as soon as it can, one
 with fixed steps alone, and one with slots and fixed steps, which is what `pgc` does unless told otherwise.
@@ -44,7 +44,7 @@ def make_home(stands: bool):
     """A pole that this θ balances, or one that falls soon."""
     home = gymnasium.make("CartPole-v1").unwrapped
     if not stands:
-        home.force_mag = 0.5
+        home.force_mag = -10.0
     return home
 
 

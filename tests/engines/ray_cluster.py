@@ -102,7 +102,7 @@ def main(folder: Path) -> dict[str, object]:
     when_begun(folder / "killed", lambda: driver.send_signal(signal.SIGKILL)).join()
     driver.wait()
     said["killed half way"] = not (folder / "killed" / "summary.json").exists()
-    said["resumed"] = same(pgc.train(resume=folder / "killed", **on_ray), slow)
+    said["resumed"] = same(pgc.train(resume=folder / "killed", run_code=True, **on_ray), slow)
 
     # Compiled trials are sharded, and a node is killed.
     here = when_begun(folder / "compiled", lose)

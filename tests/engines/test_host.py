@@ -238,10 +238,10 @@ def test_the_commands(tmp_path, capsys):
         main(["train", *given, "--population", "mass=1,2", "--processes", "1", "--out", str(one)])
         == 0
     )
-    assert main(["evaluate", str(one), "--gif", "--episodes", "3"]) == 0
+    assert main(["evaluate", str(one), "--gif", "--episodes", "3", "--run-code"]) == 0
     assert (one / "episode.gif").read_bytes()[:3] == b"GIF"
     assert {"mass=1", "mass=2"} <= set(json.loads((one / "evaluation.json").read_text())["scores"])
-    assert main(["compare", str(one), "--out", str(tmp_path / "compared")]) == 0
+    assert main(["compare", str(one), "--out", str(tmp_path / "compared"), "--run-code"]) == 0
     capsys.readouterr()
     assert "for worlds that play on the host" in refused(capsys, "train", "--processes", "2")
     assert "give --engine ray" in refused(capsys, "train", "--address", "127.0.0.1:1")
@@ -286,7 +286,7 @@ def test_a_killed_run_is_resumed_to_the_same_result(tmp_path):
     driver = signalled.start("SIGKILL", "checkpoint.safetensors", 2, "train", "--out", path, *flags)
     said = driver.communicate(timeout=LIMIT)
     assert driver.returncode == -signal.SIGKILL and not (path / "summary.json").exists(), said
-    again = pgc.train(resume=path, processes=1)
+    again = pgc.train(resume=path, processes=1, run_code=True)
     np.testing.assert_array_equal(again.policies()["theta"], whole.policies()["theta"])
     np.testing.assert_array_equal(again.scores(), whole.scores())
 

@@ -161,7 +161,7 @@ def test_a_service_that_is_away_is_waited_for_and_given_up(monkeypatch):
     )
 
 
-def start(folder, port, url=None, *more):
+def start(folder, port, url=None, *more, tls=True):
     """`pgc serve`, in a process of its own."""
     command = [
         sys.executable,
@@ -171,7 +171,7 @@ def start(folder, port, url=None, *more):
         str(folder),
         "--port",
         str(port),
-        "--dev-tls",
+        *(["--dev-tls"] if tls else []),
         *more,
     ]
     log = folder.parent / f"log{port}"
@@ -181,7 +181,8 @@ def start(folder, port, url=None, *more):
 
     def ready():
         with contextlib.suppress(httpx.TransportError):
-            return httpx.get(f"https://127.0.0.1:{port}/ready", verify=False).status_code == 200
+            where = f"{'https' if tls else 'http'}://127.0.0.1:{port}/ready"
+            return httpx.get(where, verify=False).status_code == 200
 
     def lives():
         assert process.poll() is None, log.read_text()
@@ -491,20 +492,27 @@ def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch):
         assert reason in capsys.readouterr().err, arguments
 
 
+SECRET = {"authorization": "Bearer secret"}
+
+
 def test_the_operators_interface(service):
     keeper, url, _ = service
 
     async def ask():
-        transport = httpx.ASGITransport(make_operator_app(keeper))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as operator:
+        transport = httpx.ASGITransport(make_operator_app(keeper, "secret"))
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", headers=SECRET
+        ) as operator:
             return (await operator.get("/metrics")).text, (
                 await operator.post("/models/default/rollback/123456")
             ).status_code
 
     async def attack(headers, path="/models/default/rollback/0"):
-        transport = httpx.ASGITransport(make_operator_app(keeper))
+        transport = httpx.ASGITransport(make_operator_app(keeper, "secret"))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as operator:
             return (await operator.post(path, headers=headers)).status_code
+
+    assert asyncio.run(attack({})) == asyncio.run(attack({"authorization": "Bearer other"})) == 401
 
     for headers in (
         {"origin": "https://evil.example"},
@@ -512,7 +520,7 @@ def test_the_operators_interface(service):
     ):  # a web page in the operator's browser
         assert asyncio.run(attack(headers)) == 403
     for version in (-1, 2**63, 10**30):
-        assert asyncio.run(attack({}, f"/models/default/rollback/{version}")) == 404
+        assert asyncio.run(attack(SECRET, f"/models/default/rollback/{version}")) == 404
     said, status = asyncio.run(ask())
     assert f'pgc_model_received{{model="default"}} {keeper.models["default"].received}' in said
     assert 'pgc_requests_total{what="reports",result="accepted"}' in said and status == 404

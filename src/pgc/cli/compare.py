@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import Json
+from pgc.cli.fields import Json, RunCode
 from pgc.cli.parsing import number, parse, print_json
 from pgc.runs import evaluate as scoring
 
@@ -20,13 +20,14 @@ class Compare:
     """Folders made by pgc train. If one of them has ε = ∞, AUC is also given relative to it."""
     out: Path = Path("compare")
     """Folder for compare.png and summary.json."""
+    run_code: RunCode = False
     json: Json = False
 
 
 def compare(given: list[str]) -> int:
     """Run `pgc compare` with the given flags."""
     args = parse(Compare, "compare", given)
-    result = scoring.compare(list(args.runs), out=args.out)
+    result = scoring.compare(list(args.runs), out=args.out, run_code=args.run_code)
     if args.json:
         return print_json(result)
     print(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import Json
+from pgc.cli.fields import Json, RunCode
 from pgc.cli.parsing import parse, print_json
 from pgc.runs import evaluate as scoring
 
@@ -32,6 +32,7 @@ class Evaluate:
     """Score at these ψ instead: FIELD=v1,v2,… or FIELD=low:high."""
     gif: bool = False
     """Also draw one episode as episode.gif."""
+    run_code: RunCode = False
     json: Json = False
 
 
@@ -45,6 +46,7 @@ def evaluate(given: list[str]) -> int:
         seed=args.seed,
         population=args.population,
         gif=args.gif,
+        run_code=args.run_code,
     )
     if args.json:
         return print_json(done.summary)

@@ -8,6 +8,15 @@ from typing import Annotated, Literal
 from tyro.conf import arg
 
 Json = Annotated[bool, arg(help="Print the result as JSON and nothing else.")]
+RunCode = Annotated[
+    bool,
+    arg(
+        help=(
+            "Run the code that the folder's files name (MODULE:NAME). Only for what you trust: it "
+            "can do anything that you can."
+        )
+    ),
+]
 Out = Annotated[Path | None, arg(help="Folder for the results; by default a new one under runs/.")]
 Engine = Annotated[
     Literal["local", "ray"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgc.cli.fields import Address, Engine, Json, Out, ResumeStudy
+from pgc.cli.fields import Address, Engine, Json, Out, ResumeStudy, RunCode
 from pgc.cli.study import study_command
 
 
@@ -33,6 +33,7 @@ class Frontier:
     address: Address = None
     out: Out = None
     resume: ResumeStudy = None
+    run_code: RunCode = False
     json: Json = False
 
 

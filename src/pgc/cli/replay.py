@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import Json, Store
+from pgc.cli.fields import Json, RunCode, Store
 from pgc.cli.parsing import parse, print_json
 from pgc.errors import require
 
@@ -27,6 +27,7 @@ class Replay:
     """The name of the model."""
     policy: Path | None = None
     """Write θ and the averaged policy after the last report to this file, as safetensors."""
+    run_code: RunCode = False
     json: Json = False
 
 
@@ -42,7 +43,7 @@ def replay(given: list[str]) -> int:
     args = parse(Replay, "replay", given)
     with readable():
         database = open_store(args.folder, args.store)
-        made = run(database, args.model)
+        made = run(database, args.model, run_code=args.run_code)
         database.close()
     if args.policy is not None:
         with readable():

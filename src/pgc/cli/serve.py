@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import Store
+from pgc.cli.fields import RunCode, Store
 from pgc.cli.parsing import parse
 from pgc.config import TrainConfig, configure, from_yaml
+from pgc.config.files import refuse_code
 from pgc.errors import PgcError, require
 from pgc.service import is_loopback
 
@@ -64,7 +65,8 @@ class Serve:
     """The port to listen at."""
     operator_port: int | None = None
     """Also serve the operator's interface (metrics, rolling back) at this port, for this machine
-    only."""
+    only. Requests need the secret in FOLDER/operator.secret, which is made, or in
+    $PGC_OPERATOR_SECRET."""
     certificate: Path | None = None
     """The server's certificate (PEM). With it and --key, the service uses TLS."""
     key: Path | None = None
@@ -72,6 +74,7 @@ class Serve:
     dev_tls: bool = False
     """Use TLS with a certificate that is made here, for trying things out. Devices then need --ca
     FOLDER/ca.pem."""
+    run_code: RunCode = False
     plain_text: bool = False
     """Listen without TLS on an address that others can reach. Whoever sees the traffic can then
     read the tokens."""
@@ -84,6 +87,8 @@ def serve(given: list[str]) -> int:
     from pgc.cli.stores import readable, store_url
     from pgc.service import server
     from pgc.service.keeper import Keeper
+    from pgc.service.logs import Limited
+    from pgc.service.private import operator_secret
 
     args = parse(Serve, "serve", given)
     if not 1 <= args.offer_seconds <= 10**9:
@@ -103,9 +108,13 @@ def serve(given: list[str]) -> int:
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     log = logging.getLogger("pgc.service")
     log.setLevel(logging.INFO)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Limited())
     with readable():
         keeper = Keeper(
-            store_url(args.folder, args.store, make=True), offer_seconds=args.offer_seconds
+            store_url(args.folder, args.store, make=True),
+            offer_seconds=args.offer_seconds,
+            run_code=args.run_code,
         )
     with contextlib.ExitStack() as ending:
         ending.callback(log.info, "stopped; everything is kept")
@@ -124,9 +133,10 @@ def serve(given: list[str]) -> int:
                 received,
                 model.query.cost / 1e9,
             )
-        server.serve(
-            keeper, listeners, tls, f"{'https' if tls else 'http'}://{args.host}:{args.port}/"
-        )
+        where = f"{'https' if tls else 'http'}://{args.host}:{args.port}/"
+        with readable():
+            secret = "" if args.operator_port is None else operator_secret(args.folder)
+        server.serve(keeper, listeners, tls, where, secret)
     return 0
 
 
@@ -177,7 +187,9 @@ def _config(args: Serve, theta: np.ndarray | None) -> TrainConfig:
     own = None if theta is None else len(theta)
     if args.config is not None:
         try:
-            return replace(from_yaml(args.config.read_text()), own_policy=own)
+            config = from_yaml(args.config.read_text())
+            refuse_code(vars(config), args.config, args.run_code)
+            return replace(config, own_policy=own)
         except OSError as error:
             raise PgcError(f"cannot read {args.config} ({error.strerror})") from None
     asked = {

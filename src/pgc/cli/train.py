@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from pgc.cli.fields import WHO_PLAYS, Address, Engine, Json, Out
+from pgc.cli.fields import WHO_PLAYS, Address, Engine, Json, Out, RunCode
 from pgc.cli.parsing import number, parse, print_json, resume_alone
 from pgc.config import TrainConfig, configure
 from pgc.runs import train as training
@@ -32,6 +32,7 @@ class Train(TrainConfig):
     cluster; by default one for each core."""
     checkpoint_seconds: float = training.CHECKPOINT_SECONDS
     """Seconds between checkpoints, and so the work that a kill can lose. Never changes a result."""
+    run_code: RunCode = False
     json: Json = False
 
 
@@ -41,7 +42,14 @@ def train(given: list[str]) -> int:
     preset = configure(preset=_preset(given))
     args = parse(Train, "train", given, Train(**{name: getattr(preset, name) for name in names}))
     resume_alone(
-        given, args.resume, "--resume", "--json", "--checkpoint-seconds", "--processes", *WHO_PLAYS
+        given,
+        args.resume,
+        "--resume",
+        "--json",
+        "--checkpoint-seconds",
+        "--processes",
+        "--run-code",
+        *WHO_PLAYS,
     )
     config = None
     if args.resume is None:
@@ -56,6 +64,7 @@ def train(given: list[str]) -> int:
             engine=args.engine,
             address=args.address,
             processes=args.processes,
+            run_code=args.run_code,
         )
     summary = run.summary
     if args.json:

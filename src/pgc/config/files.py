@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -10,6 +12,9 @@ import yaml
 from pgc.config.config import TrainConfig
 from pgc.config.presets import configure
 from pgc.errors import PgcError
+
+PACKAGES = ("gymnasium:", "gymnax:")
+"""Prefixes of worlds that a package has, which name no code of one's own."""
 
 
 def to_yaml(config: TrainConfig) -> str:
@@ -47,3 +52,28 @@ def from_yaml(text: str) -> TrainConfig:
         k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
     }
     return configure(**settings)
+
+
+def code_in(values: Mapping[str, Any]) -> list[str]:
+    """Returns the names of code (MODULE:NAME) that a config, as plain values, would have run.
+
+    `gymnasium:ID` and `gymnax:ID` name environments of packages that are installed for them; an ID
+    that names a module itself (`gymnasium:MODULE:ID`) is code.
+    """
+    names = [values.get(field) for field in ("mechanism", "world", "policy", "optimizer")]
+    return [
+        name
+        for name in names
+        if isinstance(name, str)
+        and ":" in name
+        and not (name.startswith(PACKAGES) and name.count(":") == 1)
+    ]
+
+
+def refuse_code(values: Mapping[str, Any], where: str | Path, run_code: bool) -> None:
+    """Refuses a config that somebody may have sent, if it names code, unless `run_code`."""
+    if (found := code_in(values)) and not run_code:
+        raise PgcError(
+            f"{where} names code of its own ({', '.join(found)}), which would be imported and run "
+            "here; if you trust whoever made it, say --run-code (in Python: run_code=True)"
+        )

@@ -91,6 +91,7 @@ class Ledger:
             _refuse_second(Marker.of(device), path)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            os.chmod(path, 0o600)  # whatever the umask
         except FileExistsError:
             raise LedgerError(f"{path} exists; a device has one ledger for life: open it") from None
         except OSError as error:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.config.problem import Problem, build
+from pgc.config.problem import Problem
 from pgc.engines.backend import plays_on_host, scores_of
 from pgc.errors import PgcError
 from pgc.local_training.worlds.population import Population, Variation
@@ -40,13 +40,15 @@ def evaluate(
     seed: int = 1,
     population: tuple[str, ...] | None = None,
     gif: bool = False,
+    run_code: bool = False,
 ) -> Evaluation:
     """Scores a saved policy at each ψ, inside and outside the population it was trained on.
 
     Writes evaluation.json, evaluation.png and, with `gif`, episode.gif into the run's folder.
+    `run_code` lets it run the code that the folder's config names (MODULE:NAME).
     """
-    run = run if isinstance(run, Run) else Run.open(Path(run))
-    problem = build(run.config)
+    run = run if isinstance(run, Run) else Run.open(Path(run), run_code=run_code)
+    problem = run.problem()
     policies = run.policies()
     if policy not in policies:
         raise PgcError(f"a run holds the policies 'theta' (final) and 'averaged', not '{policy}'")
@@ -93,12 +95,12 @@ def evaluate(
     return Evaluation(run.path, finite(summary))
 
 
-def compare(runs: list[str | Path], *, out: str | Path) -> dict[str, Any]:
+def compare(runs: list[str | Path], *, out: str | Path, run_code: bool = False) -> dict[str, Any]:
     """Puts finished runs on one figure, and returns a table of their results.
 
     The table also has AUC relative to the run without privacy, if one is among them.
     """
-    opened = [Run.open(Path(r)) for r in runs]
+    opened = [Run.open(Path(r), run_code=run_code) for r in runs]
     if not opened:
         raise PgcError("name at least one run folder to compare")
     worlds = {r.config.world for r in opened}

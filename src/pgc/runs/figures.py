@@ -9,9 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pgc.config.problem import Problem, build
+from pgc.config.problem import Problem
 from pgc.local_training.worlds.base import CompiledWorld, World
-from pgc.local_training.worlds.registry import world_of
 from pgc.runs import metrics
 from pgc.runs.run import Run
 
@@ -151,7 +150,7 @@ def labels_of(runs: list[Run]) -> list[str]:
 def label_of(run: Run) -> str:
     """Describes a run in a few words, with the ε that truly holds."""
     c = run.config
-    return f"{epsilon_in_words(build(c))}, |B| = {c.buffer_size}" + (
+    return f"{epsilon_in_words(run.problem())}, |B| = {c.buffer_size}" + (
         ", zero-gradient control" if c.control else ""
     )
 
@@ -185,7 +184,7 @@ def _curve(
 
 
 def _dress_curve(axes: Axes, run: Run) -> None:
-    world = world_of(run.config)
+    world = run.problem().training.world
     _dress_scores(axes, world)
     axes.set(
         xlabel="submissions",

@@ -22,6 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pgc.config import TrainConfig, from_yaml, to_yaml
+from pgc.config.files import refuse_code
+from pgc.config.problem import Problem, build
 from pgc.engines.trials import Happened
 from pgc.errors import PgcError
 from pgc.runs.folder import Folder
@@ -44,17 +46,23 @@ class Run(Folder):
     """A run folder. A finished one has a `summary`."""
 
     config: TrainConfig
+    run_code: bool = False
+    """Whether code that the config names may be run: made here, or opened by who trusts it."""
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> Run:
         """Makes a run folder, at a path where there is none or an empty one."""
         cls.make(path, "metrics")
         Folder(path).write("config.yaml", to_yaml(config).encode())
-        return cls(path, config)
+        return cls(path, config, run_code=True)
 
     @classmethod
-    def open(cls, path: Path) -> Run:
-        """Opens a run folder that exists."""
+    def open(cls, path: Path, *, run_code: bool = False) -> Run:
+        """Opens a run folder that exists.
+
+        Somebody may have sent it. Code that its config names (MODULE:NAME) is run only with
+        `run_code`; what is in the folder can be read without.
+        """
         try:
             text = (path / "config.yaml").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -62,7 +70,12 @@ class Run(Folder):
                 f"{path} is not a run folder of pgc (no config.yaml in it); name one that pgc "
                 "train made"
             ) from None
-        return cls(path, from_yaml(text))
+        return cls(path, from_yaml(text), run_code)
+
+    def problem(self) -> Problem:
+        """Builds the run's problem; refuses to run code that nobody said to trust."""
+        refuse_code(vars(self.config), self.path / "config.yaml", self.run_code)
+        return build(self.config)
 
     @property
     def complete(self) -> bool:

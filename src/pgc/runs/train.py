@@ -39,13 +39,15 @@ def train(
     engine: str = "local",
     address: str | None = None,
     processes: int | None = None,
+    run_code: bool = False,
     **settings: Any,
 ) -> Run:
     """Trains a policy, and returns the finished run.
 
     Give settings by name (the flags of `pgc train`), or a `config`, or a run to `resume`.
     `engine`, `address` and `processes` say where episodes are played: on this machine, or on a Ray
-    cluster. They do not change the result.
+    cluster. They do not change the result. `run_code` lets a run that is resumed run the code that
+    its config names; settings that are given here name your own.
 
     >>> run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)        # doctest: +SKIP
     >>> run.summary["final_success_ratio"]                              # doctest: +SKIP
@@ -53,8 +55,8 @@ def train(
     if resume is not None:
         if config is not None or settings or out is not None:
             raise PgcError("resume takes every setting from the run itself; give nothing else")
-        run = Run.open(Path(resume))
-        problem = build(run.config)
+        run = Run.open(Path(resume), run_code=run_code)
+        problem = run.problem()
         return (
             run
             if run.complete

@@ -17,6 +17,7 @@ fails, 503.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
 from pgc import __version__
 from pgc.config import to_yaml
@@ -48,6 +50,7 @@ STATUS = {
 }
 BINARY = "application/octet-stream"
 BODY_SECONDS = 30.0
+PIECE = 2**16
 PAGE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
 """The live page: one file, no network but the service itself. It shows what is public, counts, and
 what noisy booleans say."""
@@ -79,7 +82,7 @@ def make_app(keeper: Keeper) -> FastAPI:
             if keeper.is_at_hand(issued)
             else await asyncio.to_thread(keeper.encoded, issued)
         )
-        return Response(made, media_type=BINARY)
+        return InPieces(made, media_type=BINARY)
 
     @app.post("/v1/models/{model}/reports", response_class=Response)
     async def report(model: str, request: Request) -> Response:
@@ -134,9 +137,8 @@ def make_app(keeper: Keeper) -> FastAPI:
         it = keeper.models[_known(keeper, model)]
         # one value: θ, average and version belong together, whatever the updater does meanwhile
         now = it.published
-        return Response(
-            now.policies(), media_type=BINARY, headers={"x-pgc-version": str(now.version)}
-        )
+        headers = {"x-pgc-version": str(now.version)}
+        return InPieces(now.policies, media_type=BINARY, headers=headers)
 
     @app.get("/v1/models/{model}/versions")
     async def versions(model: str) -> dict[str, Any]:
@@ -191,11 +193,37 @@ def make_app(keeper: Keeper) -> FastAPI:
     return app
 
 
-def make_operator_app(keeper: Keeper) -> FastAPI:
-    """For the operator, on loopback, apart from what devices reach: metrics for Prometheus, and
-    rolling back.
+class InPieces(Response):
+    """A response that is sent piece by piece, each when its reader has taken the ones before.
+
+    Readers that do not read then hold a piece each, and not the whole body.
     """
-    app = _explained(FastAPI(title="pgc operator", version=__version__, redoc_url=None))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the head, and then the body."""
+        await send(
+            {
+                "type": "http.response.start",
+                "status": self.status_code,
+                "headers": self.raw_headers,
+            }
+        )
+        view = memoryview(self.body)
+        for at in range(0, max(1, len(view)), PIECE):
+            piece, more = bytes(view[at : at + PIECE]), at + PIECE < len(view)
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
+
+
+def make_operator_app(keeper: Keeper, secret: str) -> FastAPI:
+    """Returns the operator's application, on loopback, apart from what devices reach: metrics for
+    Prometheus, and rolling back.
+
+    Every request must carry the secret (`Authorization: Bearer …`): other users of this machine can
+    reach a port as well.
+    """
+    app = _explained(
+        FastAPI(title="pgc operator", version=__version__, docs_url=None, redoc_url=None)
+    )
 
     @app.middleware("http")
     async def from_here(
@@ -204,6 +232,9 @@ def make_operator_app(keeper: Keeper) -> FastAPI:
         """No page that the operator's browser happens to show may ask for anything here."""
         if "origin" in request.headers or not is_loopback(request.url.hostname or ""):
             return _said(403, "the operator's interface is not for web pages")
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), secret.encode()):
+            return _said(401, "the operator's secret is needed: Authorization: Bearer …")
         return await call_next(request)
 
     @app.get("/metrics", response_class=PlainTextResponse)

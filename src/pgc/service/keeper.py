@@ -22,6 +22,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from pgc.config import TrainConfig, from_yaml, to_yaml
+from pgc.config.files import refuse_code
 from pgc.errors import PgcError
 from pgc.service import store
 from pgc.service.admission import Answer, Ask, Issued, Verdict
@@ -47,6 +48,8 @@ class Keeper:
     url: str
     offer_seconds: int = OFFER_SECONDS
     clock: Callable[[], float] = time.time
+    run_code: bool = True
+    """Whether code that a model's config in the store names (MODULE:NAME) may be run."""
     models: dict[str, Model] = field(default_factory=dict)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many requests for offers and how many reports had each result since this process
@@ -58,10 +61,16 @@ class Keeper:
     def __post_init__(self) -> None:
         """Opens the store, and recovers every model from it."""
         self.database = Store(self.url)
-        self._updater = Updater(
-            self.database, self.models, lambda name, config: Model(name, from_yaml(config))
-        )
+        self._made_here: set[str] = set()
+        self._updater = Updater(self.database, self.models, self._found)
         self._writer = Writer(self.database, lambda: self.clock(), self._updater.wake)
+
+    def _found(self, name: str, text: str) -> Model:
+        """Returns the model of a config in the store."""
+        config = from_yaml(text)
+        run_code = self.run_code or name in self._made_here
+        refuse_code(vars(config), f"the model '{name}' in the store", run_code)
+        return Model(name, config)
 
     def create(self, name: str, config: TrainConfig, theta: np.ndarray | None = None) -> Model:
         """Makes a new model, and returns it; `theta` is θ_0 of a policy that only devices know.
@@ -73,6 +82,7 @@ class Keeper:
                 f"a model's name has letters, digits and hyphens, at most 64 of them; not '{name}'"
             )
         made = Model(name, config, theta)
+        self._made_here.add(name)
         try:
             with self.database.writing() as db:
                 store.create_model(db, name, to_yaml(made.config), made.pack())

@@ -5,9 +5,11 @@ Nothing here touches a disk.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,16 +25,20 @@ from pgc.local_training.definition import LocalTraining
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.recipe import Recipe
 from pgc.numerics.randomness import trial_seed
+from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.update.aggregator import Aggregator, AggregatorState
 from pgc.wire import Offer, Query, Report
 from pgc.wire.offer import public_seed
 
+log = logging.getLogger("pgc.service")
+
 AT_ONCE, NUMBERS_AT_ONCE = 256, 2**22
 """The most reports in one call of the compiled loop, and the most numbers in them."""
 
 
-class Published(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Published:
     """A version as it is offered: a value that never changes.
 
     It is separate from the state that the updater works on.
@@ -51,6 +57,7 @@ class Published(NamedTuple):
             0 if self.template.basis is None else self.template.basis.size
         )
 
+    @cached_property
     def policies(self) -> bytes:
         """Returns θ and the averaged policy, as a run's policy.safetensors has them."""
         made: bytes = save({"theta": self.template.theta, "averaged": self.averaged})
@@ -182,7 +189,14 @@ class Model:
     def estimate(self, offer_id: int, payload: bytes, basis: np.ndarray | None) -> np.ndarray:
         """Returns the gradient that a report's payload stands for; `basis` is of its version."""
         code, _ = self.query.decode_code(payload)
-        return Report.decoded(self.query, code, public_seed(offer_id), basis)
+        try:
+            return Report.decoded(self.query, code, public_seed(offer_id), basis)
+        except Exception:
+            if self.query.kind < FIRST_OUTSIDE:
+                raise
+            # One report of a mechanism from outside must not hold up all that come after it.
+            log.exception("%s cannot decode a report; it counts as zeros", self.query.name)
+            return np.zeros(len(self.published.template.theta))
 
     def pack(self, state: AggregatorState | None = None) -> bytes:
         """Returns a whole state, by default the current one, as bytes for the store.

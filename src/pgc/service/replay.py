@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from pgc.config import from_yaml
+from pgc.config.files import refuse_code
 from pgc.errors import PgcError
 from pgc.service import store
 from pgc.service.model import Model
@@ -29,10 +30,11 @@ class Replayed(NamedTuple):
     bit."""
 
 
-def replay(database: Store, name: str) -> Replayed:
+def replay(database: Store, name: str, *, run_code: bool = False) -> Replayed:
     """Computes a model again from version 0, report by report, and compares its versions.
 
-    Refuses a store in which the numbers of reports have a gap, or an offer was answered twice.
+    Refuses a store in which the numbers of reports have a gap, or an offer was answered twice, and,
+    unless `run_code`, one whose config names code.
     """
     with database.reading() as db:
         configs = store.list_models(db)
@@ -44,7 +46,9 @@ def replay(database: Store, name: str) -> Replayed:
         raise PgcError(f"{name}: the reports are not numbered 1, 2, 3, …")
     if len({report.offer_id for report in reports}) != len(reports):
         raise PgcError(f"{name}: an offer was answered twice")
-    model = Model(name, from_yaml(configs[name]))
+    config = from_yaml(configs[name])
+    refuse_code(vars(config), f"the model '{name}'", run_code)
+    model = Model(name, config)
     if first is not None:
         model.state = model.unpack(first.state)  # θ_0 may be the operator's own
     restored = sorted(

@@ -23,6 +23,7 @@ from typing import Any
 import sqlalchemy as sql
 
 from pgc.errors import PgcError
+from pgc.service.private import make_private
 
 metadata = sql.MetaData()
 schema = sql.Table("schema_version", metadata, sql.Column("version", sql.Integer, nullable=False))
@@ -128,6 +129,10 @@ class Store:
         # SQLite has one writer; waiting here is cheaper than being told that it is busy
         self._writing = threading.Lock()
         if self.is_sqlite:
+            try:
+                make_private(Path(str(self.engine.url.database)))
+            except OSError as error:
+                raise PgcError(f"the store cannot be opened ({error.strerror})") from None
             sql.event.listen(self.engine, "connect", _durable)
         try:
             with self.writing() as db:

@@ -18,10 +18,14 @@ import uvloop
 from pgc.errors import PgcError
 from pgc.service.app import make_app, make_operator_app
 from pgc.service.keeper import Keeper
-from pgc.service.protocol import BoundedProtocol
+from pgc.service.protocol import BoundedProtocol, OperatorProtocol
 from pgc.service.watch import watch
 
 log = logging.getLogger("pgc.service")
+SHUTDOWN_SECONDS = 5
+"""After SIGTERM, the time for requests that are under way. Then their connections are cut."""
+SEND_BUFFER = 2**18
+"""Bytes of an answer that the system may hold for one connection."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -30,7 +34,9 @@ def listen(host: str, port: int) -> socket.socket:
         raise PgcError(f"a port is between 1 and 65535, not {port}")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=2048)
+        made = socket.create_server((host, port), family=family, backlog=2048)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        return made
     except OSError as error:
         raise PgcError(
             f"cannot listen at {host}:{port} ({error.strerror}); --port and --operator-port choose "
@@ -39,9 +45,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    keeper: Keeper, listeners: Sequence[socket.socket], tls: dict[str, Any], where: str
+    keeper: Keeper,
+    listeners: Sequence[socket.socket],
+    tls: dict[str, Any],
+    where: str,
+    secret: str = "",
 ) -> None:
-    """Serves devices at the first socket, and the operator at the second if there is one.
+    """Serves devices at the first socket, and at the second, if there is one, the operator, who
+    knows the secret.
 
     It returns after SIGTERM or SIGINT.
     """
@@ -49,12 +60,14 @@ def serve(
     settings: dict[str, Any] = {
         "log_level": "warning",
         "log_config": None,
-        "http": BoundedProtocol,
         "access_log": False,
+        "timeout_graceful_shutdown": SHUTDOWN_SECONDS,
     }
-    servers = [uvicorn.Server(uvicorn.Config(make_app(keeper), **settings, **tls))]
+    devices = uvicorn.Config(make_app(keeper), http=BoundedProtocol, **settings, **tls)
+    servers = [uvicorn.Server(devices)]
     if len(listeners) > 1:
-        servers.append(uvicorn.Server(uvicorn.Config(make_operator_app(keeper), **settings)))
+        operator = make_operator_app(keeper, secret)
+        servers.append(uvicorn.Server(uvicorn.Config(operator, http=OperatorProtocol, **settings)))
 
     async def serve_all() -> None:
         watching = asyncio.create_task(watch(keeper))

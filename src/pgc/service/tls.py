@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from pgc.service.private import make_private
+
 DAYS = 30
 
 
@@ -64,7 +66,8 @@ def make_dev_certificates(folder: Path, host: str) -> Files:
     )
     files.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
     files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    descriptor = os.open(files.key, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    make_private(files.key)
+    descriptor = os.open(files.key, os.O_WRONLY | os.O_TRUNC)
     with os.fdopen(descriptor, "wb") as out:
         plain = serialization.NoEncryption()
         out.write(

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pgc.config.files import refuse_code
 from pgc.engines.backend import Backend
 from pgc.errors import PgcError
 from pgc.local_training.worlds.registry import make_world
@@ -37,8 +38,12 @@ def frontier(
     progress: Progress | None = None,
     engine: str = "local",
     address: str | None = None,
+    run_code: bool = False,
 ) -> Folder:
-    """Compare mechanisms over ε in one world, and return the folder with the report in it."""
+    """Compare mechanisms over ε in one world, and return the folder with the report in it.
+
+    `run_code` lets a folder that is resumed run the code that its settings name.
+    """
     if resume is not None:
         if (trials, submissions, world, seed, quick, out) != (
             None,
@@ -50,6 +55,7 @@ def frontier(
         ):
             raise PgcError("resume takes every setting from the folder itself; give nothing else")
         folder, size = Folder(Path(resume)), read_settings(Path(resume), Size, "pgc frontier")
+        refuse_code({"world": size.world}, folder.path / "config.yaml", run_code)
     else:
         size = Size(
             trials=(QUICK_TRIALS if quick else TRIALS) if trials is None else trials,

@@ -1,0 +1,35 @@
+"""Log lines that strangers can cause, limited in rate: garbage must not fill a disk."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+LINES = 10
+"""Lines with the same text that are written in one `PERIOD`."""
+PERIOD = 60.0
+"""Seconds."""
+
+
+class Limited(logging.Filter):
+    """Passes the first lines of each text in a period; says at the next one how many it left out.
+
+    Texts are those before arguments are filled in, so strangers cannot make up new ones.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Says whether a line is written."""
+        text, now = str(record.msg), self._clock()
+        begun, count = self._seen.get(text, (now, 0))
+        if now >= begun + PERIOD:
+            if count > LINES:
+                record.msg = f"{text} (and {count - LINES} more like it in the time before)"
+            begun, count = now, 0
+        self._seen[text] = begun, count + 1
+        return count < LINES

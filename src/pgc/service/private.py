@@ -1,0 +1,35 @@
+"""Files of the service that only its own user may read, whatever the umask: store, key, secret."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+SECRET = "PGC_OPERATOR_SECRET"
+"""The environment variable that can hold the operator's secret."""
+
+
+def make_private(path: Path) -> None:
+    """Makes an empty file if there is none, and lets nobody but its owner read or write it."""
+    file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        if os.fstat(file).st_uid == os.geteuid():
+            os.fchmod(file, 0o600)
+    finally:
+        os.close(file)
+
+
+def operator_secret(folder: Path) -> str:
+    """Returns the operator's secret: $PGC_OPERATOR_SECRET, or what is in FOLDER/operator.secret,
+    which is made if it is missing.
+    """
+    if given := os.environ.get(SECRET):
+        return given
+    path = folder / "operator.secret"
+    make_private(path)
+    found = path.read_text().strip()
+    if not found:
+        found = secrets.token_urlsafe(32)
+        path.write_text(found + "\n")
+    return found
