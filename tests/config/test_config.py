@@ -166,3 +166,11 @@ def test_a_config_of_an_older_version_is_read():
         if not line.startswith(("trim:", "report_norm:", "own_policy:"))
     )
     assert from_yaml(old) == config
+    default = to_yaml(configure(epsilon=3.0)).splitlines()
+    old = "\n".join(
+        line for line in default if not line.startswith(("step_decay:", "report_norm:"))
+    )
+    read = from_yaml(old)
+    assert (read.step_decay, read.report_norm) == (math.inf, math.inf)  # which was the default
+    assert "step_decay" not in to_yaml(read, as_before=True)  # so that its hash is the same as then
+    assert "step_decay" in to_yaml(configure(), as_before=True)

@@ -260,8 +260,8 @@ def test_what_fails_keeps_what_was_done(tmp_path, capsys):
         "--submissions",
         "500",
     ]
-    said = refused(capsys, "train", *given, "--processes", "1", "--out", path)
-    assert "the motor is hot in step" in said and f"pgc train --resume {path}" in said
+    said = refused(capsys, "train", *given, "--processes", "1", "--json", "--out", path)
+    assert "the motor is hot in step" in said and f"pgc train --resume {path} --run-code" in said
     assert (path / "checkpoint.safetensors").exists() and list((path / "metrics").glob("*.parquet"))
 
 

@@ -9,9 +9,22 @@ from typing import Any
 
 import pgc
 
-COMMON: dict[str, Any] = dict(submissions=40, trials=2, eval_episodes=2, workers=3, seed=5)
+COMMON: dict[str, Any] = dict(
+    submissions=40,
+    trials=2,
+    eval_episodes=2,
+    workers=3,
+    seed=5,
+    step_decay=math.inf,
+    report_norm=math.inf,
+)
+"""A step that does not shrink and reports of any length were the default when these bits were recorded."""
 RUNS: dict[str, dict[str, Any]] = {
     "default": {},
+    "default, its step shrinks": dict(step_decay=None, report_norm=None),
+    "laplace, its reports are shortened": dict(
+        mechanism="laplace", step_decay=None, report_norm=None, local_episodes=2
+    ),
     "default, no privacy, control": dict(epsilon=math.inf, control=True),
     "paper, laplace": dict(preset="paper", mechanism="laplace"),
     "paper, prs": dict(preset="paper", mechanism="prs", epsilon=5.0, buffer_size=5),

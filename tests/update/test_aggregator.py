@@ -119,6 +119,36 @@ def test_stale_reports_are_not_held_for_trimming():
     assert int(last.discarded) == 1
 
 
+def test_steps_shrink_as_more_reports_are_in():
+    """θ ← θ − η/√(1 + n/n₀)·g̃."""
+    states = feed(make_aggregator(1.0, step_decay=2.0), [[1.0]] * 4)
+    steps = -np.diff([0.0, *(float(state.theta[0]) for state in states)])
+    np.testing.assert_allclose(steps, [(1 + n / 2) ** -0.5 for n in (1, 2, 3, 4)], rtol=1e-6)
+
+
+def test_a_late_burst_moves_theta_less_than_an_early_one():
+    """The hole: 100 of 4,000 reports, sent last, undid what the others had done."""
+    early, late = (
+        feed(make_aggregator(1.0, step_decay=50.0), reports)
+        for reports in ([[1.0]] * 20 + [[0.0]] * 400, [[0.0]] * 400 + [[1.0]] * 20)
+    )
+    moved = [-float(states[-1].theta[0]) for states in (early, late)]
+    assert moved[1] < 0.4 * moved[0]
+
+
+def test_reports_are_shortened_in_the_coordinates_that_agents_report():
+    """The limit is in the coordinates that agents report; W takes it to θ-space."""
+    bound = feed(make_aggregator(1.0, report_length=5.0), [[30.0, 40.0]])[-1]
+    np.testing.assert_allclose(bound.theta, [-3.0, -4.0], rtol=1e-6)
+
+    class Stretched:
+        def basis(self, theta):
+            return 2 * jnp.eye(2)
+
+    bound = feed(make_aggregator(1.0, report_length=5.0, subspace=Stretched()), [[30.0, 40.0]])[-1]
+    np.testing.assert_allclose(bound.theta, [-6.0, -8.0], rtol=1e-6)
+
+
 def test_a_report_is_no_longer_than_its_bound():
     *_, last = feed(make_aggregator(1.0, report_norm=5.0), [[30, 40], [0, 0], [1, 0]])
     np.testing.assert_allclose(last.theta, [-4.0, -4.0], rtol=1e-6)

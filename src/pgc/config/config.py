@@ -6,7 +6,6 @@ field. `validation.py` checks it, `problem.py` builds the parts of a run from it
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -163,6 +162,11 @@ class TrainConfig:
     learning_rate: float | None = None
     """η, the learning rate; by default |B|/80·√k·tanh(ε/2), where ε is that of one report and k is
     the dimension of the subspace, or 4 if the whole gradient is reported (paper: 0.5)."""
+    step_decay: float | None = None
+    """n₀: after n reports the step is η/√(1 + n/n₀), so that a late burst of hostile reports moves
+    θ less; inf for a step that does not shrink. By default 50/min(1, ε)², for the ε of one report,
+    where --output-cap holds, and inf where it does not, because the policy then grows with the
+    noise, and its steps shrink by themselves (paper: inf)."""
     uses_per_report: int = 1
     """Number of update steps that are made with each full buffer."""
     max_staleness: int | None = None
@@ -171,10 +175,11 @@ class TrainConfig:
     """A protection against hostile agents: in each coordinate, this share of the lowest and of the
     highest values in a buffer is left out of the mean. With 0.2, a buffer of 10 loses two values at
     each end."""
-    report_norm: float = math.inf
-    """A protection against hostile agents: a decoded report with a larger L2 norm is scaled down to
-    this norm; inf for no limit. laplace needs it, because its valid reports can be arbitrarily
-    large."""
+    report_norm: float | None = None
+    """A protection against hostile agents: a decoded report with a larger L2 norm, in θ-space, is
+    scaled down to this norm; inf for no limit. By default 1.5 times the root mean square length of
+    an honest report where the mechanism's reports differ in length (laplace could otherwise say any
+    number), and inf for the others (paper: inf)."""
     output_cap: float | None = None
     """The largest root mean square of the policy's outputs (of differences of logits) at public
     states. A policy beyond it is scaled down after the update; inf for no limit. By default 2, and

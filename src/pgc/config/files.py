@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -13,13 +14,23 @@ from pgc.config.config import TrainConfig
 from pgc.config.presets import configure
 from pgc.errors import PgcError
 
+BEFORE: dict[str, Any] = {"step_decay": math.inf, "report_norm": math.inf}
+"""What an older pgc did where its config does not say, and the default is another now."""
+SINCE = ("step_decay",)
+"""The fields that configs did not have when the hashes in checkpoints were first made."""
 PACKAGES = ("gymnasium:", "gymnax:")
 """Prefixes of worlds that a package has, which name no code of one's own."""
 
 
-def to_yaml(config: TrainConfig) -> str:
-    """Returns the config as YAML, with its fields in order."""
+def to_yaml(config: TrainConfig, *, as_before: bool = False) -> str:
+    """Returns the config as YAML, with its fields in order.
+
+    With `as_before`, fields that say what an older pgc did without them are left out, so that the
+    text of a config is the same as then.
+    """
     plain = {f.name: getattr(config, f.name) for f in fields(config)}
+    if as_before:
+        plain = {k: v for k, v in plain.items() if k not in SINCE or v != BEFORE[k]}
     return yaml.safe_dump(
         {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()},
         sort_keys=False,
@@ -30,8 +41,8 @@ def to_yaml(config: TrainConfig) -> str:
 def from_yaml(text: str) -> TrainConfig:
     """Returns the config that `to_yaml` wrote.
 
-    A field that is missing, because an older pgc did not have it, takes the value of the preset,
-    which is what the older pgc used.
+    A field that is missing, because an older pgc did not have it, takes the value that the older
+    pgc used: that of the preset, or the one in `BEFORE`.
     """
     values: Any
     try:
@@ -48,6 +59,7 @@ def from_yaml(text: str) -> TrainConfig:
         raise PgcError(
             f"config.yaml cannot be read ({reason}); was it made by another version of pgc?"
         ) from None
+    values = BEFORE | values
     settings: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
     }

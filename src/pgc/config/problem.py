@@ -119,6 +119,7 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
     rate = (
         PAPER_LEARNING_RATE if paper else rules.learning_rate(per_report, buffer_size, directions)
     )
+    cap = _suitable_cap(policy) if config.output_cap is None else config.output_cap
     if world.name not in WORLDS:  # state what was found out about a world that is not built in
         bounds = tuple(
             f"{i}={low!r}:{high!r}" for i, (low, high) in enumerate(world.observation_bounds)
@@ -138,7 +139,10 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
         local_episodes=episodes,
         estimator=config.estimator or rules.estimator(directions, episodes),
         score=config.score or ("greedy" if episodes > 1 else "training"),
-        output_cap=_suitable_cap(policy) if config.output_cap is None else config.output_cap,
+        output_cap=cap,
+        step_decay=rules.step_decay(per_report, cap)
+        if config.step_decay is None
+        else config.step_decay,
         buffer_size=buffer_size,
         population=world.default_population if config.population is None else config.population,
         learning_rate=rate if config.learning_rate is None else config.learning_rate,
@@ -181,15 +185,17 @@ def build_own(config: TrainConfig) -> OwnProblem:
         if config.local_episodes is None
         else config.local_episodes,
         buffer_size=buffer_size,
+        step_decay=math.inf if config.step_decay is None else config.step_decay,
         learning_rate=rules.learning_rate(gradient_epsilon, buffer_size, 0)
         if config.learning_rate is None
         else config.learning_rate,
     )
+    mechanism = _make_mechanism(config, dim, gradient_epsilon)
     return OwnProblem(
         config=config,
-        mechanism=_make_mechanism(config, dim, gradient_epsilon),
+        mechanism=mechanism,
         score_bit=ScoreBit(epsilon=score_epsilon) if score_epsilon else None,
-        aggregator=_make_aggregator(config, None, None),
+        aggregator=_make_aggregator(config, mechanism, None, None),
     )
 
 
@@ -246,7 +252,7 @@ def build(config: TrainConfig) -> Problem:
         schedule=Schedule(config.alpha_start, config.alpha_decay),
         training=training,
         randomiser=randomiser,
-        aggregator=_make_aggregator(config, subspace, cap),
+        aggregator=_make_aggregator(config, mechanism, subspace, cap),
     )
 
 
@@ -265,9 +271,10 @@ def _make_mechanism(config: TrainConfig, dim: int, epsilon: float) -> Mechanism:
 
 
 def _make_aggregator(
-    config: TrainConfig, subspace: Subspace | None, cap: OutputCap | None
+    config: TrainConfig, mechanism: Mechanism, subspace: Subspace | None, cap: OutputCap | None
 ) -> Aggregator:
     assert config.buffer_size is not None and config.learning_rate is not None
+    assert config.step_decay is not None
     if config.trim and int(config.trim * config.buffer_size) < 1:
         raise PgcError(
             f"trim {config.trim:g} of a buffer of {config.buffer_size} leaves out nothing; enlarge "
@@ -282,10 +289,21 @@ def _make_aggregator(
         average_from=int(config.average_from * config.submissions),
         trim=config.trim,
         held=config.buffer_size if config.trim else 0,
-        report_norm=config.report_norm,
+        step_decay=config.step_decay,
+        report_norm=math.inf if config.report_norm is None else config.report_norm,
+        report_length=_longest_report(mechanism) if config.report_norm is None else None,
         subspace=subspace,
         cap=cap,
     )
+
+
+def _longest_report(mechanism: Mechanism) -> float | None:
+    """Returns the length to which reports are shortened, where they differ in length: so many times
+    the root mean square length of an honest one.
+    """
+    squared = mechanism.error(0.0)
+    differ = not mechanism.one_length and 0 < squared < math.inf
+    return rules.LONGEST_REPORT * math.sqrt(squared) if differ else None
 
 
 def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:

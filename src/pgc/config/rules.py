@@ -19,6 +19,11 @@ grows with the dimension."""
 STEP = 0.025
 """How far one report would move the policy's outputs at public states if there were no noise."""
 LARGEST_OUTPUT = 2.0
+STEP_DECAY = 50.0
+"""n₀ of a step that shrinks as 1/√(1 + n/n₀): about as many reports as CartPole needs at ε = 1."""
+LONGEST_REPORT = 1.5
+"""Reports are shortened to this many times the root mean square length of an honest one, where
+their lengths differ: few honest reports are longer, and a hostile one could be without end."""
 LEAST_EPISODES = 4
 """Evolution is used only with at least this many local episodes, which it compares."""
 
@@ -58,6 +63,18 @@ def learning_rate(epsilon: float, buffer_size: int, directions: int) -> float:
     reported (0 directions), k = 4.
     """
     return STEP * buffer_size * math.sqrt(directions or 4) / 2 * math.tanh(epsilon / 2)
+
+
+def step_decay(epsilon: float, cap: float) -> float:
+    """Returns n₀ of the shrinking step: 50/min(1, ε)² where outputs are capped, else inf.
+
+    A mean of so many reports is equally precise at every ε up to 1.
+
+    With a cap the norm of θ stays the same, so steps of one size would let the last reports undo
+    what thousands of earlier ones did. Without a cap noise makes the norm grow, and steps of one
+    size mean less and less.
+    """
+    return STEP_DECAY / min(1.0, epsilon) ** 2 if cap < math.inf else math.inf
 
 
 def output_cap(actions: Actions) -> float:

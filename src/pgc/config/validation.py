@@ -108,8 +108,12 @@ def validate(config: TrainConfig) -> World:
         f"trim is a share of the buffer at each end: from 0 to less than 0.5, not {config.trim:g}",
     )
     demand(
-        config.report_norm > 0,
-        f"report_norm must be greater than 0 (inf for none), not {config.report_norm:g}",
+        config.report_norm is None or config.report_norm > 0,
+        f"report_norm must be greater than 0 (inf for none), not {config.report_norm}",
+    )
+    demand(
+        config.step_decay is None or config.step_decay > 0,
+        f"step_decay must be greater than 0 (inf for none), not {config.step_decay}",
     )
     demand(config.spread > 0, f"spread must be greater than 0, not {config.spread:g}")
     demand(

@@ -162,4 +162,4 @@ class Run(Folder):
 
 def fingerprint(config: TrainConfig) -> str:
     """Returns a hash that tells configurations apart."""
-    return hashlib.sha256(to_yaml(config).encode()).hexdigest()
+    return hashlib.sha256(to_yaml(config, as_before=True).encode()).hexdigest()

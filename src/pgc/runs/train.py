@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pgc.config import TrainConfig, configure
+from pgc.config.files import code_in
 from pgc.config.problem import Problem, build
 from pgc.engines.backend import Backend, scores_of, trials_of
 from pgc.engines.crew import Crew
@@ -114,6 +115,8 @@ class Session:
     def finish(self, checkpoint_seconds: float) -> Run:
         """Collect until every trial is done, and write the results."""
         how = f"pgc train --resume {self.run.path}"
+        if code_in(vars(self.run.config)):
+            how += " --run-code"
         if not collect(
             self,
             self.crew,

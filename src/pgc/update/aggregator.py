@@ -55,6 +55,8 @@ class Aggregator:
     """η: θ ← θ − η·mean (eq. update_param)."""
     buffer_size: int | jax.Array
     """|B|: θ moves once this many reports are in."""
+    step_decay: float | jax.Array = math.inf
+    """n₀: after n reports the step is η/√(1 + n/n₀); inf for η throughout (the paper)."""
     uses_per_report: int = 1
     """How many update steps are made from each full buffer before it is cleared."""
     max_staleness: int | None = None
@@ -69,6 +71,9 @@ class Aggregator:
     """|B| if the buffer is trimmed, since it must then keep each report; else 0."""
     report_norm: float = math.inf
     """A report with a larger L2 norm is scaled down to this norm; inf for no limit (the paper)."""
+    report_length: float | jax.Array | None = None
+    """The same limit in the coordinates that agents report, which W takes to θ-space; None for no
+    limit."""
     subspace: HasBasis | None = None
     """The subspace in which agents report; None for the whole gradient (the paper)."""
     cap: OutputCap | None = None
@@ -106,9 +111,10 @@ class Aggregator:
             if self.max_staleness is None
             else state.version - version <= self.max_staleness
         )
-        if self.report_norm < math.inf:
+        if self.report_norm < math.inf or self.report_length is not None:
+            longest = self._longest(state)
             report = report * jnp.minimum(
-                1.0, self.report_norm / jnp.maximum(jnp.linalg.norm(report), 1e-30)
+                1.0, longest / jnp.maximum(jnp.linalg.norm(report), 1e-30)
             )
         if self.trims:
             place = jnp.arange(self.held) == state.buffer_count
@@ -130,9 +136,10 @@ class Aggregator:
         """Moves θ by the mean of the buffer, and empties the buffer."""
         theta, optimizer = state.theta, state.optimizer
         mean = self._mean(state.buffer)
+        rate = self.learning_rate / jnp.sqrt(1 + state.received / self.step_decay)
         for _ in range(self.uses_per_report):
             change, optimizer = self.optimizer.update(mean, optimizer, theta)
-            theta = theta + self.learning_rate * change
+            theta = theta + rate * change
         if self.cap is not None:
             theta = self.cap.apply(theta)
         return state._replace(
@@ -169,8 +176,19 @@ class Aggregator:
         """Whether an update costs much more than adding a report."""
         return self.subspace is not None or self.cap is not None
 
+    def _longest(self, state: AggregatorState) -> jax.Array:
+        """Returns the largest L2 norm that a report may have in θ-space."""
+        if self.report_length is None:
+            return jnp.asarray(self.report_norm)
+        if state.basis is None:
+            return jnp.minimum(self.report_norm, self.report_length)
+        stretch = jnp.sqrt(jnp.sum(state.basis**2) / state.basis.shape[1])
+        return jnp.minimum(self.report_norm, self.report_length * stretch)
+
     def _basis(self, theta: jax.Array) -> jax.Array | None:
         return None if self.subspace is None else self.subspace.basis(theta)
 
 
-trace_fields(Aggregator, "learning_rate", "buffer_size", "average_from")
+trace_fields(
+    Aggregator, "learning_rate", "buffer_size", "average_from", "step_decay", "report_length"
+)

@@ -176,6 +176,9 @@ class Mechanism(ABC):
         """
         return math.nan
 
+    one_length: ClassVar[bool] = False
+    """Whether all decoded reports have the same L2 norm, or none is longer than that."""
+
     @property
     def report_bytes(self) -> int:
         """The bytes that a code takes on the wire; by default a float32 for each coordinate."""

@@ -40,6 +40,7 @@ class Duchi(OnSphere):
     """
 
     name = "duchi"
+    one_length = True
     integers = True
     wire_number = 4
     lifts = True

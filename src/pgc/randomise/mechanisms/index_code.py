@@ -69,6 +69,7 @@ class IndexCode(OnSphere):
     """
 
     name = "index"
+    one_length = True
     integers = True
     wire_number = 5
     lifts = True

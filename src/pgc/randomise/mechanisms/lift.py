@@ -28,6 +28,7 @@ class NormLift(Mechanism):
     """
 
     name = "lift"
+    one_length = True
     traced = {"clip": np.float32}
     nested = ("inner",)
 

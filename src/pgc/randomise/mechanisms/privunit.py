@@ -37,6 +37,7 @@ class PrivUnit(TwoSides):
     """
 
     name = "privunit"
+    one_length = True
 
     @property
     def how(self) -> str:
