@@ -170,7 +170,7 @@ def test_a_simulation_continues_from_its_arrays():
         _, asked = first._under_way.pop(ticket)
         for ask, answer in zip(asked, sent, strict=True):
             first._trials[ask.trial].answers[ask.n] = answer
-            first._deliver(ask.trial)
+            first._take_reports(ask.trial)
     second, crew = HostSimulation(made), Alone()
     second.restore(first.arrays())
     while second.running:

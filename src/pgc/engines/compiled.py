@@ -170,7 +170,8 @@ class Engine:
     def _turn(self, state: State) -> tuple[State, Record]:
         """Takes one turn in every lane.
 
-        It begins where the last turn handed out θ, so the steps come in the order 2, 3, 4, 1.
+        A turn is a slice of time and not a submission: it begins in the middle of step 2, where the
+        last turn handed out θ, so the steps come in the order 2, 3, 4, 1.
         """
         # Step 2: every lane plays on. A trial's θ changes only when its one lane completes, so the
         # aggregator still holds the θ that this lane's agent was handed.
@@ -256,7 +257,7 @@ class Engine:
         Expensive updates are made for a few lanes at a time, since few are due in any one turn.
         """
         full = jax.vmap(Aggregator.full, -1)(self.aggregator, state) & arrived
-        if not self.aggregator.updates_are_dear:
+        if not self.aggregator.updates_are_expensive:
             return select(full, jax.vmap(Aggregator.update, -1, -1)(self.aggregator, state), state)
         lanes = full.shape[0]
         at_once = -(-lanes // UPDATE_SHARE)

@@ -23,7 +23,7 @@ def greedy_scores(
 
     All policies start from the same states.
     """
-    world, policy = training.played
+    world, policy = training.world_and_policy
     stacked = jax.tree.map(
         lambda *values: np.repeat(np.asarray(values, np.float32), episodes), *psis
     )

@@ -93,7 +93,7 @@ class HostSimulation:
             )
             state = start(theta)
             self._trials.append(Trial(state, _offer(state), ticks=[0] * config.workers))
-            self._fill(i)
+            self._hand_out_theta(i)
 
     @property
     def running(self) -> bool:
@@ -131,7 +131,7 @@ class HostSimulation:
                 for ask, answer in zip(asked, sent, strict=True):
                     self._trials[ask.trial].answers[ask.n] = answer
                 for i in sorted({ask.trial for ask in asked}):
-                    rows += self._deliver(i)
+                    rows += self._take_reports(i)
         rows.sort(key=lambda row: (row[0], row[1]))
         kinds = (np.int32, np.int32, np.float32, np.int32, np.int32, np.int32, bool)
         columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
@@ -145,7 +145,7 @@ class HostSimulation:
         """Returns a field of every trial's `AggregatorState`; the first axis is the trial."""
         return np.stack([np.asarray(getattr(trial.state, name)) for trial in self._trials])
 
-    def _fill(self, i: int) -> None:
+    def _hand_out_theta(self, i: int) -> None:
         """Hands θ to new agents until W are at work or no more are needed (step 1)."""
         trial, config = self._trials[i], self.problem.config
         while (
@@ -179,7 +179,7 @@ class HostSimulation:
                 )
                 free -= 1
 
-    def _deliver(self, i: int) -> list[tuple[Any, ...]]:
+    def _take_reports(self, i: int) -> list[tuple[Any, ...]]:
         """Takes step 4 for the reports whose turn it is; each makes room for another agent.
 
         Returns one row for each of these reports, with the columns of `Happened`.
@@ -204,7 +204,7 @@ class HostSimulation:
             trial.running = ask.n + 1 < self.problem.config.submissions and not self._enough(
                 trial, sent.bit
             )
-            self._fill(i)
+            self._hand_out_theta(i)
         return rows
 
     def _enough(self, trial: Trial, bit: bool) -> bool:

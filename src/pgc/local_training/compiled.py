@@ -72,7 +72,7 @@ def play(
 
     A lane takes no further steps once its episode has ended.
     """
-    (world, policy), estimator = training.played, training.estimator
+    (world, policy), estimator = training.world_and_policy, training.estimator
     scoring = now.episode >= training.episodes
     tried = estimator.parameters(*delivery, perturbation(training, now.at, now.episode))
     params = policy.unflatten(jnp.where(scoring, delivery.theta, tried))
@@ -129,7 +129,9 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
     """
     trained_on = now.ended & (now.episode < training.episodes)
     end = End(
-        now.step, jax.vmap(training.played[0].observe, out_axes=-1)(now.state), now.terminated
+        now.step,
+        jax.vmap(training.world_and_policy[0].observe, out_axes=-1)(now.state),
+        now.terminated,
     )
     finished = training.estimator.finish(
         now.traces, theta, perturbation(training, now.at, now.episode), end
@@ -166,4 +168,4 @@ def coordinates(training: LocalTraining, delivery: Delivery, now: Play) -> jax.A
 
 def _reset(training: LocalTraining, at: Address, episode: jax.Array, psi: Any) -> Any:
     keys = randomness.key(at.seed, Stream.RESET, at.submission, episode)
-    return jax.vmap(training.played[0].reset)(keys, psi)
+    return jax.vmap(training.world_and_policy[0].reset)(keys, psi)

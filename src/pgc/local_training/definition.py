@@ -56,7 +56,7 @@ class LocalTraining:
         return make_estimator(self.recipe, self.policy, self.world, self.dim)
 
     @property
-    def played(self) -> tuple[CompiledWorld, Policy]:
+    def world_and_policy(self) -> tuple[CompiledWorld, Policy]:
         """The world and the policy; both must be able to play inside a compiled program."""
         assert not isinstance(self.policy, TorchPolicy)
         return compiled(self.world), self.policy
@@ -112,7 +112,7 @@ def play_episode(
     greedy: bool,
 ) -> Episode:
     """Plays episode `index` of a submission that has used `ticks` environment steps so far."""
-    world, policy = training.played
+    world, policy = training.world_and_policy
     params = policy.unflatten(theta)
     state = world.reset(randomness.key(at.seed, Stream.RESET, at.submission, index), psi)
 

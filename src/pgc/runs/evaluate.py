@@ -188,7 +188,7 @@ def _film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -
     """Returns a GIF of one greedy episode of `theta`, with every second step."""
     if plays_on_host(problem):
         return figures.film(host_film(problem, theta, psi, seed), every=2)
-    world, policy = problem.training.played
+    world, policy = problem.training.world_and_policy
     params = policy.unflatten(jnp.asarray(theta))
     key = jax.random.key(seed)
     state = world.reset(key, psi)

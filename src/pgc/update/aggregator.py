@@ -172,7 +172,7 @@ class Aggregator:
         )
 
     @property
-    def updates_are_dear(self) -> bool:
+    def updates_are_expensive(self) -> bool:
         """Whether an update costs much more than adding a report."""
         return self.subspace is not None or self.cap is not None
 
