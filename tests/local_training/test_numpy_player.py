@@ -1,6 +1,7 @@
 """Playing on a device, in NumPy: the same numbers as the definitions in `estimators/`, in a real Gymnasium environment."""
 
 import itertools
+import tracemalloc
 from dataclasses import replace
 
 import gymnasium
@@ -15,7 +16,7 @@ from pgc.errors import PgcError
 from pgc.local_training.estimators.loss import Episode
 from pgc.local_training.numpy_episodes import Order
 from pgc.local_training.numpy_estimator import coordinates, tried
-from pgc.local_training.numpy_player import Home, NumpyPlayer
+from pgc.local_training.numpy_player import Home, NumpyPlayer, most_work
 from pgc.local_training.recipe import Recipe
 from pgc.randomise.device import Device, Refusal
 from pgc.wire import Malformed, Offer, Query, Report
@@ -234,6 +235,60 @@ def test_an_offer_that_would_take_all_memory_is_refused(tmp_path):
     )
     answer = device.answer(replace(make_offer(problem), episodes=65_535))
     assert isinstance(answer, Refusal) and device.balance.spent == 0
+
+
+class Lasts:
+    """A world whose episodes have this many steps."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def reset(self):
+        self.left = self.steps
+        return np.zeros(4), {}
+
+    def step(self, action):
+        self.left -= 1
+        return np.full(4, 0.1), 1.0, self.left == 0, False, {}
+
+
+@pytest.mark.parametrize("estimator", ["evolution", "policy-gradient"])
+@pytest.mark.parametrize("hidden", [(16,), (512,)])
+def test_memory_is_bounded_before_play_in_every_world(estimator, hidden):
+    """The hole: a home whose pole stood needed 1,064 MiB, one whose pole fell 56; with 512 the first was killed."""
+    problem, player = make("default", estimator=estimator, hidden=hidden, local_episodes=12)
+    offer, taken = make_offer(problem), []
+    for steps in (200, 10):
+        home = replace(player, environment=Lasts(steps))
+        tracemalloc.start()
+        home.play(offer)
+        taken.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    bound, operations = most_work(player.recipe, offer)
+    assert max(taken) <= bound < 40 * max(taken) and operations > 0
+    small = replace(player, most_memory=bound - 1)
+    assert "MiB; this device gives" in small.objection(offer)
+    assert "operations; this device gives" in replace(player, most_operations=1.0).objection(offer)
+    assert player.objection(offer) is None
+
+
+def test_the_offer_that_silenced_some_homes_is_answered_or_refused_in_all(tmp_path):
+    """16,384 hidden units and 40 episodes: 1,064 MiB where the pole stood, once; now within the limit wherever it falls."""
+    problem, player = make("default", estimator="policy-gradient", hidden=(16_384,))
+    query = Query.of(problem.randomiser.mechanism, score_epsilon=0.1)
+    theta = np.zeros(problem.training.policy.dim, np.float32)
+    basis = np.eye(len(theta), query.dim, dtype=np.float32)
+    offer = Offer(offer_id=1, policy_version=0, query=query, episodes=40, theta=theta, basis=basis)
+    bound, _ = most_work(player.recipe, offer)
+    assert bound <= player.most_memory
+    for most_memory, spent in ((bound, 1_100_000_000), (bound - 1, 0)):
+        for steps in (200, 10):
+            home = replace(player, environment=Lasts(steps), most_memory=most_memory)
+            ledger = tmp_path / f"{most_memory}-{steps}.db"
+            device = Device.create(ledger, 10.0, player=home, slot_seconds=0)
+            answer = device.answer(offer)
+            assert isinstance(answer, Refusal) == (not spent)
+            assert device.balance.spent == spent
 
 
 def test_ctrl_c_is_not_an_answer(tmp_path):
