@@ -20,7 +20,7 @@ test-all: .venv/all lint
 # Kill loops, faults, fuzzing, audits and the whole reproduction, in their long forms: SOAK=4 makes them four times as long.
 SOAK := 1
 soak: .venv/test
-	PGC_SOAK=$(SOAK) $(BIN)/python -m pytest -n 2 --dist loadgroup -p no:randomly tests/wire tests/randomise tests/privacy tests/service tests/studies/test_reproduce_command.py
+	PGC_SOAK=$(SOAK) $(BIN)/python -m pytest -n 2 --dist loadgroup -p no:randomly -m soak --durations 12
 
 lint: .venv/test
 	$(BIN)/ruff check .

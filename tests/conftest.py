@@ -48,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "more: one more setting of a test; runs with --all and in the soak"
     )
+    config.addinivalue_line("markers", "soak: has a long form, which `make soak` runs")
 
 
 def pytest_unconfigure() -> None:

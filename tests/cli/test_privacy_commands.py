@@ -61,6 +61,7 @@ def test_inspect_explains_a_ledger(files, capsys):
         said["nano_epsilon"]["spent"] == reports * 500_000_000
         and f"{reports} report(s)" in said["spent"]
     )
+    assert f"{reports} of the {reports} report(s) had no slot" in said["time"]
 
 
 def test_inspect_says_what_is_wrong(files, tmp_path, capsys):

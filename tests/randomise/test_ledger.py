@@ -15,7 +15,7 @@ from pgc.randomise.ledger import APPLICATION, Ledger, LedgerError, OtherOffer
 from tests.length import length
 from tests.waiting import LIMIT
 
-KILLS = length(500, 4000)
+KILLS = length(500, 2000)
 DIGEST = bytes(32)
 
 
@@ -255,11 +255,13 @@ def test_two_processes_cannot_overspend(tmp_path):
     assert sum(paid) == 50 and Ledger.open(path).balance.left == 0
 
 
+@pytest.mark.soak
 def test_killed_after_every_line(tmp_path):
     done = torture("lines", tmp_path)
     assert done["killed"] > 50
 
 
+@pytest.mark.soak
 def test_killed_at_random_moments(tmp_path):
     done = torture("random", tmp_path, KILLS)
     assert done["killed"] >= KILLS and done["sent"] >= done["killed"] // 2

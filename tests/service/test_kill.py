@@ -44,6 +44,7 @@ with ServiceClient(url, token, ca=ca, patience=3600) as client, open(log, "a") a
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["sqlite", *more("postgresql")])
 def test_servers_and_devices_are_killed(kind, request, tmp_path):
     folder = tmp_path / "service"

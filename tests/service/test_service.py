@@ -641,9 +641,10 @@ def test_the_policy_is_public(service):
     )
 
 
-REQUESTS = length(1000, 50_000)
+REQUESTS = length(1000, 20_000)
 
 
+@pytest.mark.soak
 def test_malformed_and_unauthorised_requests(service, tmp_path, rng):
     """All are refused with a reason; none changes θ; none is an error of the server."""
     keeper, url, ca = service

@@ -15,9 +15,11 @@ from pgc.studies.reproduction.plan import TITLES
 from tests.cli.test_cli import refused
 from tests.length import SOAK
 
-pytestmark = pytest.mark.xdist_group(
-    "one reproduction"
-)  # where single tests are distributed, these stay together
+pytestmark = [
+    pytest.mark.soak,
+    # Where single tests are distributed, these stay together.
+    pytest.mark.xdist_group("one reproduction"),
+]
 SMALL = ["reproduce", "--trials", "2", "--submissions", "300", "--seed", "3"]
 FIGURES = {"success", "fst", "auc"} | {f"figure{n}-{key}" for n in (2, 3) for key in TITLES}
 

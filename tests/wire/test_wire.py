@@ -22,7 +22,7 @@ from tests.wire.samples import KINDS, all_offers, make_offer
 
 OFFERS = all_offers()
 VECTORS = Path(__file__).parents[2] / "docs" / "wire-vectors.json"
-FUZZ = length(110_000, 3_000_000)
+FUZZ = length(110_000, 1_000_000)
 
 
 def a_report(offer: Offer) -> Report:
@@ -254,6 +254,7 @@ def fuzz(seed):
             )
 
 
+@pytest.mark.soak
 def test_fuzz():
     """Any bytes decode to what the mechanism could have made, or are rejected with a reason."""
     fuzz.seen = fuzz.decoded = fuzz.explained = 0

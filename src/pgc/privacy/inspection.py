@@ -135,6 +135,12 @@ def inspect_ledger(path: Path) -> Facts:
         "limit": words(balance.most),
         "spent": f"{words(balance.spent)} on {balance.reports} report(s)",
         "left": words(balance.left),
+        "time": (
+            "every report was sent at the end of a slot: when it came tells nothing"
+            if not balance.untimed
+            else f"{balance.untimed} of the {balance.reports} report(s) had no slot to wait for: "
+            "how long they took can tell something that no ε counts"
+        ),
         "nano_epsilon": {
             "limit": balance.most,
             "spent": balance.spent,

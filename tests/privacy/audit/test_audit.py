@@ -169,6 +169,7 @@ def test_a_seed_repeats_what_is_simulated(brief):
         audit("duchi", 1.0, seed=-1)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not SOAK, reason="minutes: make soak")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 5.0])
 def test_every_row_is_confirmed_with_the_long_search(epsilon, capsys):
