@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
-from functools import cache
-from typing import Literal, NamedTuple
-
-import jax.numpy as jnp
-import optax
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pgc.config import rules
 from pgc.config.config import TrainConfig
+from pgc.config.parts import (
+    make_optimizer,
+    make_policy,
+    make_recipe,
+    make_subspace,
+    suitable_cap,
+    suitable_subspace,
+)
 from pgc.config.presets import DEFAULT_BUFFER, PAPER_LEARNING_RATE
-from pgc.config.validation import validate
+from pgc.config.validation import fits_world, validate
 from pgc.deliver.schedule import Schedule
-from pgc.deliver.subspace import FeatureSubspace, RandomSubspace, Subspace, TangentSubspace
-from pgc.errors import PgcError, in_one_line, load
+from pgc.deliver.subspace import Subspace
+from pgc.errors import PgcError
 from pgc.local_training.definition import LocalTraining
 from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
 from pgc.local_training.policies.actor_critic import ActorCritic, Policy
-from pgc.local_training.policies.convolutional import convolutional
-from pgc.local_training.policies.own import Own, OwnPolicy
-from pgc.local_training.policies.torch_module import OwnTorch, TorchPolicy
-from pgc.local_training.recipe import LossOptions, Recipe
+from pgc.local_training.policies.torch_module import TorchPolicy
 from pgc.local_training.worlds.base import CompiledWorld, World
 from pgc.local_training.worlds.population import Population
 from pgc.local_training.worlds.registry import WORLDS, world_of
@@ -32,12 +33,8 @@ from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.mechanisms.registry import find_mechanism, make_mechanism
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.randomise.simulated import Randomiser
-from pgc.spaces import Actions, Bounds, Categorical, Gaussian
 from pgc.update.aggregator import Aggregator
 from pgc.update.cap import OutputCap
-
-MOST_FEATURES = 4096
-"""The most dimensions that a linear or quadratic subspace may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +79,12 @@ class Parts(NamedTuple):
 
     config: TrainConfig
     """The config, with everything filled in."""
-    world: World
     policy: Policy | TorchPolicy
     subspace: Subspace | None
+    gradient_epsilon: float
+    """The ε of the gradient in one report."""
+    score_epsilon: float
+    """The ε of the noisy boolean in one report; 0 sends none."""
 
 
 def resolve(config: TrainConfig) -> TrainConfig:
@@ -97,14 +97,17 @@ def resolve(config: TrainConfig) -> TrainConfig:
 
 def _resolved(config: TrainConfig, world: World) -> Parts:
     paper, epsilon = config.preset == "paper", config.epsilon
+    kind = find_mechanism(config.mechanism)
     mechanism = "none" if epsilon == math.inf else config.mechanism
-    kind = find_mechanism(mechanism)
+    kind = kind if mechanism == config.mechanism else find_mechanism(mechanism)
     epsilon = math.inf if mechanism == "none" else epsilon
-    per_report, _ = split_budget(epsilon, config.score_epsilon, config.submissions_per_agent)
+    per_report, score_epsilon = split_budget(
+        epsilon, config.score_epsilon, config.submissions_per_agent
+    )
     where, policy = config.subspace, make_policy(config, world)
     if where is None:
-        where = _suitable_subspace(policy, world.observation_bounds, per_report)
-    subspace = _make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
+        where = suitable_subspace(policy, world.observation_bounds, per_report)
+    subspace = make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
     directions = 0 if subspace is None else subspace.dim
     episodes = (
         rules.local_episodes(per_report, directions)
@@ -119,7 +122,7 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
     rate = (
         PAPER_LEARNING_RATE if paper else rules.learning_rate(per_report, buffer_size, directions)
     )
-    cap = _suitable_cap(policy) if config.output_cap is None else config.output_cap
+    cap = suitable_cap(policy) if config.output_cap is None else config.output_cap
     if world.name not in WORLDS:  # state what was found out about a world that is not built in
         bounds = tuple(
             f"{i}={low!r}:{high!r}" for i, (low, high) in enumerate(world.observation_bounds)
@@ -147,7 +150,7 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
         population=world.default_population if config.population is None else config.population,
         learning_rate=rate if config.learning_rate is None else config.learning_rate,
     )
-    return Parts(config, world, policy, subspace)
+    return Parts(config, policy, subspace, per_report, score_epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +169,7 @@ class OwnProblem:
 def build_own(config: TrainConfig) -> OwnProblem:
     """Returns the aggregator's part of a run whose θ has `config.own_policy` numbers."""
     validate(config)
+    fits_world(config, world_of(config))
     kind = find_mechanism(config.mechanism)
     dim = config.own_policy
     assert dim is not None
@@ -201,19 +205,17 @@ def build_own(config: TrainConfig) -> OwnProblem:
 
 def build(config: TrainConfig) -> Problem:
     """Validates a config and returns the problem made from it. Every refusal says what to do."""
-    world = validate(config)
+    validate(config)
+    world = world_of(config)
+    fits_world(config, world)
     if config.own_policy is not None:
         raise PgcError("a policy that only the devices know cannot be simulated; use pgc serve")
-    find_mechanism(config.mechanism)
-    config, world, policy, subspace = _resolved(config, world)
+    config, policy, subspace, gradient_epsilon, score_epsilon = _resolved(config, world)
     if isinstance(policy, TorchPolicy) and isinstance(world, CompiledWorld):
         raise PgcError(
             f"a PyTorch policy plays on the host, not in {world.name}; use a Gymnasium world "
             "(--world gymnasium:ID)"
         )
-    gradient_epsilon, score_epsilon = split_budget(
-        config.epsilon, config.score_epsilon, config.submissions_per_agent
-    )
     assert config.population is not None and config.local_episodes is not None
     assert config.output_cap is not None
     mechanism = _make_mechanism(
@@ -281,7 +283,7 @@ def _make_aggregator(
             "one of them"
         )
     return Aggregator(
-        optimizer=_make_optimizer(config.optimizer),
+        optimizer=make_optimizer(config.optimizer),
         learning_rate=config.learning_rate,
         buffer_size=config.buffer_size,
         uses_per_report=config.uses_per_report,
@@ -304,159 +306,3 @@ def _longest_report(mechanism: Mechanism) -> float | None:
     squared = mechanism.error(0.0)
     differ = not mechanism.one_length and 0 < squared < math.inf
     return rules.LONGEST_REPORT * math.sqrt(squared) if differ else None
-
-
-def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:
-    """Returns the policy that a config names, for this world."""
-    bounds = world.observation_bounds if config.normalize else None
-    name = config.policy or ("actor-critic" if world.image is None else "convolutional")
-    if name == "convolutional":
-        if world.image is None:
-            raise PgcError(
-                f"a convolutional policy is for pictures; an observation of {world.name} is a "
-                "vector"
-            )
-        return _of_pictures(world.image, world.actions, bounds)
-    if name != "actor-critic":
-        return _of_ones_own(name, world.image or (world.observation_dim,), world.actions, bounds)
-    if world.image is not None:
-        raise PgcError(
-            f"an observation of {world.name} is a picture: use --policy convolutional, or one of "
-            "your own"
-        )
-    return ActorCritic(
-        observation_dim=world.observation_dim,
-        actions=world.actions,
-        hidden=config.hidden,
-        biases=config.biases,
-        bounds=bounds,
-    )
-
-
-@cache  # one object for one setting, so that what was compiled with it is found again
-def _of_pictures(image: tuple[int, int, int], actions: Actions, bounds: Bounds | None) -> OwnPolicy:
-    return OwnPolicy(convolutional(image, actions.outputs), image, actions, bounds)
-
-
-@cache
-def _of_ones_own(
-    name: str, shape: tuple[int, ...], actions: Actions, bounds: Bounds | None
-) -> OwnPolicy | TorchPolicy:
-    if ":" not in name:
-        raise PgcError(
-            f"unknown policy '{name}'; choose actor-critic, convolutional, or MODULE:NAME of your "
-            "own"
-        )
-    make = load(name, "policy")
-    try:
-        made = make(shape, actions.outputs) if callable(make) else None
-    except PgcError:
-        raise
-    except Exception as error:
-        raise PgcError(f"{name}({shape}, {actions.outputs}) raised {in_one_line(error)}") from None
-    if isinstance(made, OwnTorch):
-        return TorchPolicy(made, shape, actions, bounds)
-    if not isinstance(made, Own):
-        raise PgcError(
-            f"{name}({shape}, {actions.outputs}) is not a policy; return the result of one of the "
-            "from_… functions of pgc.policies.own"
-        )
-    return OwnPolicy(made, shape, actions, bounds)
-
-
-def _suitable_subspace(
-    policy: Policy | TorchPolicy, bounds: Bounds, epsilon: float
-) -> Literal["full", "linear", "quadratic"]:
-    """Returns the subspace that is used where none is given.
-
-    It is the whole gradient for a policy in PyTorch, or one whose observations have very many
-    numbers. Pictures have no quadratic features.
-    """
-    if isinstance(policy, TorchPolicy):
-        return "full"
-    if bounds and _feature_subspace(policy, bounds, 1).dim > MOST_DIRECTIONS:
-        return "full"
-    if not bounds:
-        return "linear"
-    return rules.subspace(epsilon, _feature_subspace(policy, bounds, 2).dim)
-
-
-def _suitable_cap(policy: Policy | TorchPolicy) -> float:
-    return rules.output_cap(policy.actions) if isinstance(policy, ActorCritic) else math.inf
-
-
-def _feature_subspace(policy: Policy, bounds: Bounds, degree: int) -> Subspace:
-    if isinstance(policy, ActorCritic):
-        return FeatureSubspace(policy=policy, bounds=bounds, degree=degree)
-    assert isinstance(policy, OwnPolicy)
-    return TangentSubspace(policy=policy, bounds=bounds, degree=degree)
-
-
-def make_recipe(config: TrainConfig, world: World, policy: Policy | TorchPolicy) -> Recipe:
-    """Returns the recipe that a resolved config describes: what agents do with θ."""
-    known, actions = isinstance(policy, ActorCritic), world.actions
-    return Recipe(
-        **{f.name: getattr(config, f.name) for f in fields(LossOptions)},
-        bounds=tuple((float(low), float(high)) for low, high in world.observation_bounds),
-        actions=actions.count
-        if isinstance(actions, Categorical)
-        else tuple(zip(actions.low, actions.high, strict=True)),
-        max_steps=world.max_steps,
-        score_threshold=world.score_threshold,
-        image=world.image,
-        hidden=config.hidden if known else (),
-        biases=config.biases if known else False,
-        normalize=config.normalize,
-        estimator="evolution" if config.estimator == "evolution" else "policy-gradient",
-        spread=config.spread,
-        std=actions.std if isinstance(actions, Gaussian) else 0.5,
-        action=config.action,
-        score="greedy" if config.score == "greedy" else "training",
-    )
-
-
-def _make_subspace(
-    config: TrainConfig, policy: Policy | TorchPolicy, bounds: Bounds
-) -> Subspace | None:
-    if config.subspace in (None, "full"):
-        return None
-    if config.subspace == "random":
-        if config.subspace_dim > policy.dim:
-            raise PgcError(
-                f"subspace_dim must be at most d = {policy.dim}, not {config.subspace_dim}"
-            )
-        return RandomSubspace(policy=policy, size=config.subspace_dim)
-    if isinstance(policy, TorchPolicy):
-        raise PgcError(
-            f"the {config.subspace} subspace needs a policy in JAX; use --subspace full or random"
-        )
-    if isinstance(policy, ActorCritic) and config.initial == "zeros" and config.hidden:
-        raise PgcError(
-            f"a {config.subspace} subspace moves the policy's head alone, whose inputs are all 0 "
-            "with --initial zeros; use another --initial"
-        )
-    made = _feature_subspace(policy, bounds, 1 if config.subspace == "linear" else 2)
-    if made.dim > MOST_FEATURES:
-        raise PgcError(
-            f"a {config.subspace} subspace would have {made.dim:,} dimensions; use --subspace full "
-            "or random"
-        )
-    return made
-
-
-@cache  # one object for one setting, so that what was compiled with it is found again
-def _make_optimizer(name: str) -> optax.GradientTransformation:
-    factory = load(name, "optimiser") if ":" in name else getattr(optax, name, None)
-    try:
-        made = factory(learning_rate=1.0) if callable(factory) else None
-        if isinstance(made, optax.GradientTransformation):
-            # some optimisers need more than a gradient, and fail here
-            made.update(jnp.zeros(2), made.init(jnp.zeros(2)), jnp.zeros(2))
-    except TypeError:
-        made = None
-    if not isinstance(made, optax.GradientTransformation):
-        raise PgcError(
-            f"'{name}' is not an optimiser of optax with a learning rate; try sgd, adam, rmsprop, "
-            "or MODULE:NAME of your own"
-        )
-    return made

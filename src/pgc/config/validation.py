@@ -9,21 +9,35 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from pgc.config.config import TrainConfig
 from pgc.errors import PgcError
 from pgc.local_training.worlds.base import World
-from pgc.local_training.worlds.registry import world_of
 from pgc.numerics.randomness import MAX_ITEMS
 
 
-def validate(config: TrainConfig) -> World:
-    """Checks the type of every value and the range of every number, and returns the world that the
-    config names.
+def demand(holds: bool, what: str) -> None:
+    """Raises an error that says `what`, unless the condition holds."""
+    if not holds:
+        raise PgcError(what)
 
-    Other names, such as that of the mechanism, are checked where they are looked up.
+
+def fits_world(config: TrainConfig, world: World) -> None:
+    """Checks what can only be said once the world is known."""
+    longest = world.max_steps * ((config.local_episodes or 20) + 1)
+    demand(
+        (config.submissions / config.workers + 1) * longest < 2**31,
+        "submissions × local_episodes is more than the virtual clock of 31 bits can count; lower "
+        "one of them",
+    )
+    demand(
+        config.score_epsilon == 0 or world.score_threshold < math.inf,
+        f"score_epsilon pays for telling whether a score reaches Θ, and {world.name} has no Θ: "
+        "give --threshold",
+    )
+
+
+def validate(config: TrainConfig) -> None:
+    """Checks the type of every value and the range of every number.
+
+    Names, such as those of the world and the mechanism, are checked where they are looked up.
     """
-
-    def demand(holds: bool, what: str) -> None:
-        if not holds:
-            raise PgcError(what)
-
     kinds = get_type_hints(TrainConfig)
     for f in fields(config):
         value = getattr(config, f.name)
@@ -63,18 +77,6 @@ def validate(config: TrainConfig) -> World:
         config.submissions + config.workers < MAX_ITEMS // config.workers,
         f"submissions must be fewer than {MAX_ITEMS // config.workers - config.workers} with "
         f"{config.workers} workers",
-    )
-    world = world_of(config)
-    longest = world.max_steps * ((config.local_episodes or 20) + 1)
-    demand(
-        (config.submissions / config.workers + 1) * longest < 2**31,
-        "submissions × local_episodes is more than the virtual clock of 31 bits can count; lower "
-        "one of them",
-    )
-    demand(
-        config.score_epsilon == 0 or world.score_threshold < math.inf,
-        f"score_epsilon pays for telling whether a score reaches Θ, and {world.name} has no Θ: "
-        "give --threshold",
     )
     demand(
         0 <= config.seed < 2**32,
@@ -135,7 +137,6 @@ def validate(config: TrainConfig) -> World:
             config.score_epsilon > 0,
             "stop_rate needs the noisy booleans: give score_epsilon a share of epsilon",
         )
-    return world
 
 
 def _is_a(value: Any, kind: Any) -> bool:

@@ -116,7 +116,7 @@ class Model:
             )
         self.query = Query.of(mechanism, 0.0 if self.score_bit is None else self.score_bit.epsilon)
         self.state = self.aggregator.start(theta)
-        self.published = self.publish(self.state)
+        self.published = self.as_published(self.state)
         self.take([], [])  # compiles now, and not for the first report
 
     @property
@@ -139,8 +139,8 @@ class Model:
         """The most reports that one call of `take` takes."""
         return max(1, min(AT_ONCE, NUMBERS_AT_ONCE // len(self.state.theta)))
 
-    def publish(self, state: AggregatorState) -> Published:
-        """Returns a state that was just made as a version.
+    def as_published(self, state: AggregatorState) -> Published:
+        """Returns a state that was just made as the version that offers are made from.
 
         α is that of the version's first offer, so that all its offers are alike.
         """

@@ -66,7 +66,7 @@ def replay(database: Store, name: str, *, run_code: bool = False) -> Replayed:
         """Compares the version that was just made, and remembers what later reports need of it."""
         nonlocal compared, differs, made
         made += 1
-        bases[model.version] = model.publish(model.state).template.basis
+        bases[model.version] = model.as_published(model.state).template.basis
         if model.version in wanted:
             states[model.version] = model.state
         if model.version in listed:

@@ -152,7 +152,7 @@ class Updater:
                 kept = store.load_version(db, name, version)
             if kept is None:
                 raise LookupError(f"version {version} of {name} is not kept")
-            made = self._models[name].publish(self._models[name].unpack(kept.state))
+            made = self._models[name].as_published(self._models[name].unpack(kept.state))
             self._remember(name, made)
         return made
 
@@ -262,7 +262,7 @@ class Updater:
             kept = store.load_version(db, model.name)
         assert kept is not None
         model.state, self._applied[model.name] = model.unpack(kept.state), kept.applied
-        self._publish(model, model.publish(model.state))
+        self._publish(model, model.as_published(model.state))
 
     def _apply(self, model: Model, waiting: list[store.Accepted]) -> None:
         """Applies all of these reports, or none if a version was made elsewhere meanwhile."""
@@ -274,7 +274,7 @@ class Updater:
             done += model.take(estimates[done:], [report.version for report in waiting[done:]])
             if model.version != before:
                 kept = store.Kept(model.version, waiting[done - 1].seq, model.pack())
-                made.append((kept, model.publish(model.state)))
+                made.append((kept, model.as_published(model.state)))
         if made:
             try:
                 with self._seat.writing() as db:
