@@ -88,7 +88,7 @@ def through_the_service(epsilon: float, trials: int, reports: int, port: int) ->
             )
             joined = fleet.run(at_once=model.config.workers)
             assert joined.accepted == reports, joined
-            keeper.settle()
+            keeper.wait_until_applied()
             scores.append(score(training, np.asarray(model.state.average)[None])[0])
             print(f"trial {seed}: {scores[-1]:.1f}", file=sys.stderr)
     return np.array(scores)

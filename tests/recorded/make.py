@@ -85,7 +85,7 @@ def record_store() -> None:
                     token, "home", device.release(offer, np.ones(len(offer.theta)))
                 ).result()
             keeper.offer(last, "home").result()
-        keeper.settle()
+        keeper.wait_until_applied()
         np.save(FILES / "theta.npy", np.asarray(keeper.models["home"].state.theta))
     finally:
         keeper.close()

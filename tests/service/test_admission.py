@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 
-from pgc.service.admission import Answer, Ask, Desk, Issued, Verdict
+from pgc.service.admission import Admission, Answer, Ask, Issued, Verdict
 
 NOW = 1000
 
@@ -17,24 +17,24 @@ def answer(token, offer_id, payload=b"x", model="m", version=0):
 
 
 def test_one_token_one_report():
-    desk = Desk(NOW, {b"t": 1}, [], [])
-    first = desk.decide(ask(b"t", 1))
+    admission = Admission(NOW, {b"t": 1}, [], [])
+    first = admission.decide(ask(b"t", 1))
     assert (
-        first.offer_id == 1 and desk.decide(ask(b"t", 2)) == first
+        first.offer_id == 1 and admission.decide(ask(b"t", 2)) == first
     )  # the same until it is answered
-    assert desk.decide(ask(b"other", 3)) is Verdict.UNKNOWN_TOKEN
-    assert desk.decide(answer(b"t", 1)) is Verdict.ACCEPTED
-    assert desk.decide(answer(b"t", 1)) is Verdict.DUPLICATE
-    assert desk.decide(answer(b"t", 1, b"y")) is Verdict.CONFLICT
-    assert desk.decide(ask(b"t", 4)) is Verdict.USED_UP
-    assert desk.spent == {b"t": 1} and [a.offer_id for a in desk.accepted] == [1]
+    assert admission.decide(ask(b"other", 3)) is Verdict.UNKNOWN_TOKEN
+    assert admission.decide(answer(b"t", 1)) is Verdict.ACCEPTED
+    assert admission.decide(answer(b"t", 1)) is Verdict.DUPLICATE
+    assert admission.decide(answer(b"t", 1, b"y")) is Verdict.CONFLICT
+    assert admission.decide(ask(b"t", 4)) is Verdict.USED_UP
+    assert admission.spent == {b"t": 1} and [a.offer_id for a in admission.accepted] == [1]
 
 
 def test_no_more_open_offers_than_reports_are_left():
     """Or a device would be charged for a report that is not counted."""
-    desk = Desk(NOW, {b"t": 1}, [], [])
-    assert isinstance(desk.decide(ask(b"t", 1, "a")), Issued)
-    assert desk.decide(ask(b"t", 2, "b")) is Verdict.USED_UP
+    admission = Admission(NOW, {b"t": 1}, [], [])
+    assert isinstance(admission.decide(ask(b"t", 1, "a")), Issued)
+    assert admission.decide(ask(b"t", 2, "b")) is Verdict.USED_UP
 
 
 def test_whose_offer_it_is():
@@ -45,26 +45,28 @@ def test_whose_offer_it_is():
         answer(b"t", 7, version=3, model="n"),
         answer(b"t", 8),
     ):
-        assert Desk(NOW, {b"t": 1, b"u": 1}, [held], []).decide(wrong) is Verdict.UNKNOWN_OFFER
-    assert Desk(NOW, {b"t": 1}, [held], []).decide(answer(b"t", 7, version=3)) is Verdict.ACCEPTED
+        assert Admission(NOW, {b"t": 1, b"u": 1}, [held], []).decide(wrong) is Verdict.UNKNOWN_OFFER
+    assert (
+        Admission(NOW, {b"t": 1}, [held], []).decide(answer(b"t", 7, version=3)) is Verdict.ACCEPTED
+    )
 
 
 def test_expiry():
     late = Issued(7, 0, NOW, "m", b"t")
-    desk = Desk(NOW, {b"t": 1}, [late], [])
-    assert desk.decide(answer(b"t", 7)) is Verdict.LATE
-    assert desk.decide(ask(b"t", 8)).offer_id == 8 and not desk.accepted
+    admission = Admission(NOW, {b"t": 1}, [late], [])
+    assert admission.decide(answer(b"t", 7)) is Verdict.LATE
+    assert admission.decide(ask(b"t", 8)).offer_id == 8 and not admission.accepted
 
 
 def test_any_order_of_requests_counts_each_report_once():
-    """Against a plain model of the rules: random groups, the desk's changes carried from one to the next."""
+    """Against a plain model of the rules: random groups, what is to be written carried from one to the next."""
     chance = random.Random(0)
     for _ in range(200):
         left = {bytes([t]): chance.randint(0, 3) for t in range(3)}
         start, opened, answered, numbers = dict(left), {}, {}, iter(range(1, 10_000))
         accepted = Counter()
         for _ in range(10):
-            desk = Desk(
+            admission = Admission(
                 NOW,
                 dict(left),
                 list(opened.values()),
@@ -73,7 +75,7 @@ def test_any_order_of_requests_counts_each_report_once():
             for _ in range(chance.randint(1, 8)):
                 token = bytes([chance.randrange(4)])
                 if chance.random() < 0.5:
-                    got = desk.decide(ask(token, next(numbers), chance.choice("mn")))
+                    got = admission.decide(ask(token, next(numbers), chance.choice("mn")))
                     assert got is not Verdict.ACCEPTED
                     if isinstance(got, Issued):
                         assert got.token == token
@@ -83,7 +85,7 @@ def test_any_order_of_requests_counts_each_report_once():
                 request = Answer(
                     token, some.model, some.offer_id, some.version, bytes([chance.randrange(2)])
                 )
-                verdict = desk.decide(request)
+                verdict = admission.decide(request)
                 if verdict is Verdict.ACCEPTED:
                     assert (
                         opened.pop(request.offer_id).token == token
@@ -95,7 +97,7 @@ def test_any_order_of_requests_counts_each_report_once():
                     assert (answered[request.offer_id].payload == request.payload) == (
                         verdict is Verdict.DUPLICATE
                     )
-            for token, n in desk.spent.items():
+            for token, n in admission.spent.items():
                 left[token] -= n
         for token, n in start.items():
             held = sum(offer.token == token for offer in opened.values())

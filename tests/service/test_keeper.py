@@ -45,12 +45,12 @@ def test_a_token_is_good_for_exactly_its_reports(made, tmp_path, rng):
     second, _, verdict = cycle(keeper, token, device, rng)
     assert verdict is Verdict.ACCEPTED and second.offer_id != first.offer_id
     assert fetch(keeper, token) is Verdict.USED_UP
-    keeper.settle()
+    keeper.wait_until_applied()
     before = keeper.models["home"].received
     assert (
         keeper.report(token, "home", report).result() is Verdict.DUPLICATE
     )  # acknowledged again, counted once
-    keeper.settle()
+    keeper.wait_until_applied()
     assert keeper.models["home"].received == before
 
 
@@ -111,12 +111,12 @@ def test_what_is_kept_is_the_replay_of_what_was_accepted(made, tmp_path, rng):
     early = fetch(keeper, tokens[-1])  # of a version that will be old when it is answered
     for token in tokens[:-1]:
         assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
-    keeper.settle()
+    keeper.wait_until_applied()
     stale = device.release(early, rng.standard_normal(len(early.theta)))
     assert keeper.models["home"].version > early.policy_version + 5
     assert fetch(keeper, tokens[-1]).encode() == early.encode()
     assert keeper.report(tokens[-1], "home", stale).result() is Verdict.ACCEPTED
-    keeper.settle()
+    keeper.wait_until_applied()
     assert keeper.models["home"].received >= 40
     made = replay(keeper.database, "home")
     assert (
@@ -154,19 +154,19 @@ def test_another_process_goes_on_where_this_one_died(kind, request, tmp_path, rn
             assert (
                 cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
             )  # either takes reports, one makes versions
-        first.settle()
-        second.settle()
+        first.wait_until_applied()
+        second.wait_until_applied()
         assert first.leads and not second.leads
         assert (
             second.models["home"].published.version == first.models["home"].published.version == 2
         )
         state = first.models["home"].state
         first.close()
-        second.settle()
+        second.wait_until_applied()
         assert second.leads and same(second.models["home"].state, state)
         for token in second.issue_tokens(1, submissions=1):
             assert cycle(second, token, device, rng)[2] is Verdict.ACCEPTED
-        second.settle()
+        second.wait_until_applied()
         assert (
             second.models["home"].version == 3 and replay(second.database, "home").differs is None
         )
@@ -207,12 +207,12 @@ def test_rolling_back(made, tmp_path, rng):
     device, model = Device.create(tmp_path / "l.db", 100.0), keeper.models["home"]
     for token in keeper.issue_tokens(7, submissions=1):
         cycle(keeper, token, device, rng)
-    keeper.settle()
+    keeper.wait_until_applied()
     before, received = model.version, model.received
     with keeper.database.reading() as db:
         old = model.unpack(store.load_version(db, "home", before - 1).state)
     assert keeper.roll_back("home", before - 1) == before + 1
-    keeper.settle()
+    keeper.wait_until_applied()
     assert (model.version, model.received) == (before + 1, received) and int(
         model.state.buffer_count
     ) == 0
@@ -220,7 +220,7 @@ def test_rolling_back(made, tmp_path, rng):
     assert keeper.versions("home", 2)[0][0] == before + 1
     for token in keeper.issue_tokens(4, submissions=1):
         assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
-    keeper.settle()
+    keeper.wait_until_applied()
     assert model.version == before + 2
     assert replay(keeper.database, "home").differs is None
     with pytest.raises(Exception, match="has no version 99999"):
@@ -235,7 +235,7 @@ def test_rolling_back_drops_what_was_not_applied_yet(tmp_path, rng, monkeypatch)
         device = Device.create(tmp_path / "l.db", 100.0)
         for token in keeper.issue_tokens(4, submissions=1):
             cycle(keeper, token, device, rng)
-        keeper.settle()
+        keeper.wait_until_applied()
         with monkeypatch.context() as slow:
             slow.setattr(keeper._updater, "_advance", keeper._updater._look)
             for token in keeper.issue_tokens(8, submissions=1):  # enough for two more versions
@@ -249,7 +249,7 @@ def test_rolling_back_drops_what_was_not_applied_yet(tmp_path, rng, monkeypatch)
                 store.keep_versions(db, "home", 1, [store.Kept(2, accepted, model.pack(state), 0)])
         for token in keeper.issue_tokens(3, submissions=1):
             cycle(keeper, token, device, rng)
-        keeper.settle()
+        keeper.wait_until_applied()
         made = replay(keeper.database, "home")
         assert (made.differs, made.versions, made.compared) == (None, 4, 4) and same(
             made.state, keeper.models["home"].state
@@ -267,7 +267,7 @@ def test_an_updater_whose_session_ends_takes_a_new_one(new_database, tmp_path, r
         for token in keeper.issue_tokens(30, submissions=1):
             assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
             end_session(keeper)
-        keeper.settle()
+        keeper.wait_until_applied()
         assert (
             keeper.leads
             and keeper.models["home"].version == 10

@@ -125,7 +125,7 @@ def test_servers_and_devices_are_killed(kind, request, tmp_path):
         assert balance.spent <= balance.most
     recovered = Keeper(url)
     try:
-        recovered.settle()
+        recovered.wait_until_applied()
         made = replay(database, "default")
         assert (
             made.differs is None

@@ -655,7 +655,7 @@ def test_malformed_and_unauthorised_requests(service, tmp_path, rng):
             offer, rng.standard_normal(len(Offer.decode(offer).theta))
         )
         http, chance = client._http, random.Random(0)
-        keeper.settle()
+        keeper.wait_until_applied()
         theta, received = (
             np.asarray(keeper.models["default"].state.theta),
             keeper.models["default"].received,
@@ -696,7 +696,7 @@ def test_malformed_and_unauthorised_requests(service, tmp_path, rng):
                 answer.text,
             )  # its own offer again
         assert {400, 401, 404, 413} <= set(seen), seen
-        keeper.settle()
+        keeper.wait_until_applied()
         np.testing.assert_array_equal(keeper.models["default"].state.theta, theta)
         assert keeper.models["default"].received == received
         assert client.submit(report) == "accepted"

@@ -22,7 +22,7 @@ from pgc.engines.crew import Crew, local_crew
 from pgc.engines.evaluation import greedy_scores
 from pgc.engines.host import HostSimulation
 from pgc.engines.simulation import Simulation
-from pgc.engines.trials import Happened, Trials
+from pgc.engines.trials import Arrivals, Trials
 from pgc.errors import PgcError
 from pgc.local_training.worlds.creator import close
 from pgc.local_training.worlds.host import HostWorld
@@ -104,7 +104,7 @@ def trials_of(*problems: Problem) -> Trials:
     return HostSimulation(problem)
 
 
-def advance(some: Sequence[Trials], crew: Crew | None) -> Iterator[tuple[int, Happened]]:
+def advance(some: Sequence[Trials], crew: Crew | None) -> Iterator[tuple[int, Arrivals]]:
     """Plays on for a while in all trials; yields what arrived, with the index in `some`.
 
     The blocks of all compiled trials are played together, so that every core is busy.

@@ -25,7 +25,7 @@ from pgc.config.problem import Problem
 from pgc.deliver.initial import initial_theta
 from pgc.engines.crew import Crew
 from pgc.engines.jobs import Job, Sent
-from pgc.engines.trials import Happened
+from pgc.engines.trials import Arrivals
 from pgc.errors import PgcError
 from pgc.local_training.on_host import Task
 from pgc.numerics.projection import lift
@@ -43,7 +43,7 @@ AHEAD = 2
 
 
 @dataclass
-class Begun:
+class UnderWay:
     """A submission under way, and the version of the θ that its agent was handed."""
 
     ask: Task
@@ -57,7 +57,7 @@ class Trial:
     state: AggregatorState
     offer: tuple[int, np.ndarray, np.ndarray | None]
     """The version, θ and the basis W of the state, copied to the host."""
-    flight: deque[Begun] = field(default_factory=deque)
+    flight: deque[UnderWay] = field(default_factory=deque)
     answers: dict[int, Sent] = field(default_factory=dict)
     begun: int = 0
     ticks: list[int] = field(default_factory=list)
@@ -110,7 +110,7 @@ class HostSimulation:
         for i in trials:
             self._trials[i].running = False
 
-    def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
+    def advance(self, crew: Crew | None = None) -> Iterator[Arrivals]:
         """Has the crew play on for a while, and yields the reports that arrived."""
         assert crew is not None
         rows: list[tuple[Any, ...]] = []
@@ -135,7 +135,7 @@ class HostSimulation:
         rows.sort(key=lambda row: (row[0], row[1]))
         kinds = (np.int32, np.int32, np.float32, np.int32, np.int32, np.int32, bool)
         columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
-        yield Happened(
+        yield Arrivals(
             *(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True))
         )
         if failed is not None:  # raised last, so that earlier reports count
@@ -158,7 +158,7 @@ class HostSimulation:
             agent = agent_number(worker, index, config.workers, config.submissions_per_agent)
             received = trial.begun - len(trial.flight)
             ask = Task(i, trial.begun, agent, theta, basis, self.problem.schedule.alpha(received))
-            trial.flight.append(Begun(ask, version))
+            trial.flight.append(UnderWay(ask, version))
             self._asked.append(ask)
             trial.begun += 1
 
@@ -182,7 +182,7 @@ class HostSimulation:
     def _take_reports(self, i: int) -> list[tuple[Any, ...]]:
         """Takes step 4 for the reports whose turn it is; each makes room for another agent.
 
-        Returns one row for each of these reports, with the columns of `Happened`.
+        Returns one row for each of these reports, with the columns of `Arrivals`.
         """
         trial, rows = self._trials[i], []
         while trial.running and trial.flight and trial.flight[0].ask.n in trial.answers:
@@ -264,7 +264,7 @@ class HostSimulation:
                 )
                 trial.answers.clear()
                 trial.flight = deque(
-                    Begun(
+                    UnderWay(
                         Task(
                             i,
                             n,

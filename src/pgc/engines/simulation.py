@@ -28,7 +28,7 @@ from pgc.engines.compiled import Engine, Record, State, engine_of, in_lanes, tri
 from pgc.engines.crew import Crew
 from pgc.engines.jobs import Job
 from pgc.engines.program import arrived, leaves
-from pgc.engines.trials import Happened
+from pgc.engines.trials import Arrivals
 from pgc.errors import PgcError
 
 CPU_LANES = 32
@@ -106,7 +106,7 @@ class Simulation:
             flags[block.trials] = np.asarray(block.state.running)
         return flags[: self.trials]
 
-    def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
+    def advance(self, crew: Crew | None = None) -> Iterator[Arrivals]:
         """Plays on for a while in every block, and yields the reports that arrived."""
         for _, happened in advance([self], crew):
             yield happened
@@ -191,7 +191,7 @@ class Simulation:
 
 def advance(
     simulations: Sequence[Simulation], crew: Crew | None = None
-) -> Iterator[tuple[int, Happened]]:
+) -> Iterator[tuple[int, Arrivals]]:
     """Plays on for a while in every block of several simulations; yields what arrived, with the
     index of the simulation.
 
@@ -204,7 +204,7 @@ def advance(
         else _have_played(simulations, crew)
     )
     for which, trials, (lane, *columns) in played:
-        yield which, Happened(trials[lane].astype(np.int32), *columns)
+        yield which, Arrivals(trials[lane].astype(np.int32), *columns)
 
 
 def _have_played(

@@ -10,7 +10,7 @@ import numpy as np
 from pgc.engines.crew import Crew
 
 
-class Happened(NamedTuple):
+class Arrivals(NamedTuple):
     """Reports that arrived, one entry each, ordered by trial and then by arrival."""
 
     trial: np.ndarray
@@ -38,7 +38,7 @@ class Trials(Protocol):
     def collecting(self) -> np.ndarray:
         """Which trials still collect reports, (trials,)."""
 
-    def advance(self, crew: Crew | None = None) -> Iterator[Happened]:
+    def advance(self, crew: Crew | None = None) -> Iterator[Arrivals]:
         """Plays on for a while, and yields the reports that arrived."""
 
     def stop(self, trials: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from pgc.engines.backend import advance
 from pgc.engines.crew import Crew
-from pgc.engines.trials import Happened, Trials
+from pgc.engines.trials import Arrivals, Trials
 from pgc.errors import PgcError
 
 
@@ -22,10 +22,10 @@ class Work(Protocol):
     def running(self) -> Sequence[Trials]:
         """Returns the trials that still collect, in a fixed order."""
 
-    def note(self, trials: Trials, happened: Happened) -> None:
+    def note(self, trials: Trials, happened: Arrivals) -> None:
         """Records the submissions that arrived in one block of `trials`."""
 
-    def settle(self) -> None:
+    def wait_until_applied(self) -> None:
         """Stops trials that are done, and reports progress. Called after every round."""
 
     def overdue(self) -> bool:
@@ -56,7 +56,7 @@ def collect(
         except PgcError as error:
             work.checkpoint()
             raise PgcError(f"{error}; what was done is kept{resume}") from None
-        work.settle()
+        work.wait_until_applied()
         stopping = stop_asked()
         if stopping or work.overdue() or time.monotonic() - written > checkpoint_seconds:
             work.checkpoint()

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pgc.config import TrainConfig, from_yaml, to_yaml
 from pgc.config.files import refuse_code
 from pgc.config.problem import Problem, build
-from pgc.engines.trials import Happened
+from pgc.engines.trials import Arrivals
 from pgc.errors import PgcError
 from pgc.runs.folder import Folder
 
@@ -130,7 +130,7 @@ class Run(Folder):
             out[trial, n - 1] = score
         return out
 
-    def write_part(self, index: int, happened: Iterable[Happened]) -> None:
+    def write_part(self, index: int, happened: Iterable[Arrivals]) -> None:
         """Writes the submissions since the last part."""
         tables = [pa.table(h._asdict(), schema=SCHEMA) for h in happened]
         buffer = io.BytesIO()

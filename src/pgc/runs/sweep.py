@@ -23,7 +23,7 @@ from pgc.config.problem import Problem, build
 from pgc.engines import simulation
 from pgc.engines.backend import Backend, plays_on_host, program_of, scores_of, trials_of
 from pgc.engines.crew import Crew
-from pgc.engines.trials import Happened, Trials
+from pgc.engines.trials import Arrivals, Trials
 from pgc.errors import PgcError
 from pgc.runs import metrics
 from pgc.runs.collect import collect
@@ -92,7 +92,7 @@ class Batch:
         self.block_rounds = np.zeros(1, np.int64)
         self.done = np.zeros(sum(trials), bool)
 
-    def note(self, happened: Happened) -> None:
+    def note(self, happened: Arrivals) -> None:
         """Records the submissions that arrived in one block."""
         self.tracker.add_all(happened.trial, happened.score)
         self.received += np.bincount(happened.trial, minlength=len(self.received))
@@ -107,7 +107,7 @@ class Batch:
                 happened.trial[mine] - self.first[i], happened.n[mine], happened.score[mine]
             )
 
-    def settle(self) -> None:
+    def wait_until_applied(self) -> None:
         """Stops trials whose outcome is already known.
 
         Call after all blocks of a round were recorded.
@@ -249,14 +249,14 @@ class Sweep:
         self._round = [batch for batch in self.batches if batch.trials.running]
         return [batch.trials for batch in self._round]
 
-    def note(self, trials: Trials, happened: Happened) -> None:
+    def note(self, trials: Trials, happened: Arrivals) -> None:
         """Records what arrived, in the batch that `trials` belongs to."""
         next(batch for batch in self._round if batch.trials is trials).note(happened)
 
-    def settle(self) -> None:
+    def wait_until_applied(self) -> None:
         """Stops trials whose outcome is known, and reports progress."""
         for batch in self._round:
-            batch.settle()
+            batch.wait_until_applied()
         if self.progress:
             _tell(self.batches, self.progress)
 

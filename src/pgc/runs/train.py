@@ -17,7 +17,7 @@ from pgc.config.files import code_in
 from pgc.config.problem import Problem, build
 from pgc.engines.backend import Backend, scores_of, trials_of
 from pgc.engines.crew import Crew
-from pgc.engines.trials import Happened, Trials
+from pgc.engines.trials import Arrivals, Trials
 from pgc.errors import Interrupted, PgcError
 from pgc.privacy.statement import privacy_statement
 from pgc.runs import figures, metrics
@@ -105,7 +105,7 @@ class Session:
         self.received = np.zeros(config.trials, np.int64)
         self.ones = 0
         self.env_steps, self.parts, self.seconds = 0, 0, 0.0
-        self.unwritten: list[Happened] = []
+        self.unwritten: list[Arrivals] = []
         if run.has_begun:
             self._restore()
         else:
@@ -133,7 +133,7 @@ class Session:
         """Returns the trials, as long as any of them still collects."""
         return [self.trials] if self.trials.running else []
 
-    def note(self, trials: Trials, happened: Happened) -> None:
+    def note(self, trials: Trials, happened: Arrivals) -> None:
         """Keeps a row for each submission that arrived, and updates the counts."""
         self.unwritten.append(happened)
         self.received += np.bincount(happened.trial, minlength=len(self.received))
@@ -141,7 +141,7 @@ class Session:
         self.ones += int(happened.bit.sum())
         self.tracker.add_all(happened.trial, happened.score)
 
-    def settle(self) -> None:
+    def wait_until_applied(self) -> None:
         """Reports progress; there is nothing to stop, because trials stop by themselves."""
         if self.progress:
             in_all = self.problem.config.submissions * len(self.received)

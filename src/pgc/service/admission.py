@@ -63,7 +63,7 @@ class Answer(NamedTuple):
     payload: bytes
 
 
-class Desk:
+class Admission:
     """Decides one group of requests, in their order.
 
     It is given what the store knows of their tokens and offers. Its attributes `issued`, `accepted`

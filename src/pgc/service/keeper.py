@@ -87,10 +87,10 @@ class Keeper:
             with self.database.writing() as db:
                 store.create_model(db, name, to_yaml(made.config), made.pack())
         except sql.exc.IntegrityError:
-            self.settle()
+            self.wait_until_applied()
             if name not in self.models or self.models[name].config != made.config:
                 raise PgcError(f"there is a model '{name}' already") from None
-        self.settle()
+        self.wait_until_applied()
         return self.models[name]
 
     def offer(self, token: str, name: str) -> Future[Issued | Verdict]:
@@ -159,12 +159,12 @@ class Keeper:
         with self.database.writing() as db:
             db.execute(sql.text("SELECT 1"))
 
-    def settle(self) -> None:
+    def wait_until_applied(self) -> None:
         """Waits until all reports that were acknowledged before this call are applied.
 
         If another process updates θ, it only waits until this one has looked for new versions.
         """
-        self._updater.settle()
+        self._updater.wait_until_applied()
 
     @property
     def leads(self) -> bool:
@@ -196,7 +196,7 @@ class Keeper:
                 db, name, newest.version, [store.Kept(number, accepted, model.pack(state), version)]
             )
         log.info("%s: rolled back to version %d, as version %d", name, version, number)
-        self.settle()
+        self.wait_until_applied()
         return number
 
     def versions(self, name: str, most: int = 100) -> list[store.Listed]:

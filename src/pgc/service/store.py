@@ -13,7 +13,7 @@ from typing import NamedTuple
 import sqlalchemy as sql
 
 from pgc.errors import PgcError
-from pgc.service.admission import Answer, Ask, Desk, Issued, Verdict
+from pgc.service.admission import Admission, Answer, Ask, Issued, Verdict
 from pgc.service.schema import models, offers, reports, tokens, versions
 
 EVERY = 1000
@@ -129,7 +129,7 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
     left = {row.hash: row.left for row in known if not row.revoked}
     opened = db.execute(sql.select(offers).where(offers.c.token.in_(list(left))))
     answering = [_key(request.offer_id) for request in requests if isinstance(request, Answer)]
-    desk = Desk(
+    admission = Admission(
         now,
         left,
         [
@@ -138,10 +138,10 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
         ],
         _answered(db, answering) if answering else (),
     )
-    verdicts = [desk.decide(request) for request in requests]
+    verdicts = [admission.decide(request) for request in requests]
     gone = []
-    still_open = {offer.offer_id: offer for offer in desk.issued}
-    for answer in desk.accepted:
+    still_open = {offer.offer_id: offer for offer in admission.issued}
+    for answer in admission.accepted:
         if still_open.pop(answer.offer_id, None) is None:
             gone.append(_key(answer.offer_id))
     if gone:
@@ -158,7 +158,7 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
             offers.insert(),
             [offer._asdict() | {"offer_id": _key(offer.offer_id)} for offer in still_open.values()],
         )
-    if desk.spent:
+    if admission.spent:
         spent: sql.BindParameter[int] = sql.bindparam("b_spent")
         counted = (
             tokens.update()
@@ -166,10 +166,11 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
             .values(left=tokens.c.left - spent)
         )
         db.execute(
-            counted, [{"b_hash": token, "b_spent": n} for token, n in sorted(desk.spent.items())]
+            counted,
+            [{"b_hash": token, "b_spent": n} for token, n in sorted(admission.spent.items())],
         )
-    for model in sorted({answer.model for answer in desk.accepted}):
-        _append(db, model, [answer for answer in desk.accepted if answer.model == model])
+    for model in sorted({answer.model for answer in admission.accepted}):
+        _append(db, model, [answer for answer in admission.accepted if answer.model == model])
     return verdicts
 
 

@@ -33,7 +33,7 @@ RECENT, RECENT_NUMBERS = 2000, 2**24
 """The most versions that are held in memory to make offers from, and the most numbers in them."""
 
 
-class Seat:
+class Lease:
     """The right to update θ, which one process holds at a time."""
 
     def __init__(self, database: Store) -> None:
@@ -42,7 +42,7 @@ class Seat:
         self._file: int | None = None
 
     def taken(self) -> bool:
-        """Takes the seat if it is free; returns whether this process holds it."""
+        """Takes the lease if it is free; returns whether this process holds it."""
         if self._store.path is not None:
             return self._take_file(str(self._store.path) + ".updater")
         if self._session is None:
@@ -52,7 +52,7 @@ class Seat:
             ).scalar_one():
                 session.close()
                 return False
-            # a process that hangs, and so does not ask, loses the seat
+            # a process that hangs, and so does not ask, loses the lease
             session.exec_driver_sql("SET idle_session_timeout = '30s'")
             self._session = session
         try:
@@ -64,7 +64,7 @@ class Seat:
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
-        """Opens a transaction that fails if the seat is lost."""
+        """Opens a transaction that fails if the lease is lost."""
         if self._session is None:
             with self._store.writing() as db:
                 yield db
@@ -73,7 +73,7 @@ class Seat:
             yield db
 
     def leave(self) -> None:
-        """Frees the seat for another process."""
+        """Frees the lease for another process."""
         if self._session is not None:
             session, self._session = self._session, None
             with contextlib.suppress(sql.exc.SQLAlchemyError):
@@ -103,7 +103,7 @@ class Updater:
     ) -> None:
         """Starts the thread. `found` makes a model from its name and its config in the store."""
         self._store, self._models, self._found = database, models, found
-        self._seat, self._leads = Seat(database), False
+        self._lease, self._leads = Lease(database), False
         self._applied: dict[str, int] = {}
         self._accepted: dict[str, tuple[int, int]] = {}
         self._recent: dict[tuple[str, int], Published] = {}
@@ -123,7 +123,7 @@ class Updater:
         """Tells the thread that there is something to do."""
         self._wake.set()
 
-    def settle(self, seconds: float = 60.0) -> None:
+    def wait_until_applied(self, seconds: float = 60.0) -> None:
         """Waits until reports that were committed before this call are applied.
 
         If another process leads, it only waits until this one has looked at the store.
@@ -164,11 +164,11 @@ class Updater:
         return self._accepted[name]
 
     def close(self) -> None:
-        """Stops the thread, and leaves the seat to another process."""
+        """Stops the thread, and leaves the lease to another process."""
         self._stop = True
         self._wake.set()
         self._thread.join()
-        self._seat.leave()
+        self._lease.leave()
 
     def _run(self) -> None:
         while not self._stop:
@@ -179,7 +179,7 @@ class Updater:
             # acknowledged reports are on disk: the next turn tries again from what the store has
             except Exception as error:
                 self._applied.clear()
-                self._seat.leave()  # its session may be broken: next time it is a new one
+                self._lease.leave()  # its session may be broken: next time it is a new one
                 if not self._failing:
                     words = (
                         str(error).strip().splitlines()[0]
@@ -199,7 +199,7 @@ class Updater:
                 self._failing = False
 
     def _turn(self) -> None:
-        leads = self._seat.taken()
+        leads = self._lease.taken()
         if leads != self._leads:
             log.info(
                 "this process updates θ" if leads else "this process does not update θ any more"
@@ -224,7 +224,7 @@ class Updater:
             raise failed[0]
         if leads and time.monotonic() > self._swept + SWEEP_SECONDS:
             self._swept = time.monotonic()
-            with self._seat.writing() as db:
+            with self._lease.writing() as db:
                 store.sweep(db, int(time.time()))
             self._store.checkpoint()
         with self._turned:
@@ -277,7 +277,7 @@ class Updater:
                 made.append((kept, model.as_published(model.state)))
         if made:
             try:
-                with self._seat.writing() as db:
+                with self._lease.writing() as db:
                     store.keep_versions(
                         db, model.name, model.published.version, [kept for kept, _ in made]
                     )
