@@ -16,6 +16,7 @@ episodes at each of the three gravities, at most 200), with a 95 % interval over
 
 import argparse
 import json
+import math
 import sys
 import time
 
@@ -47,12 +48,14 @@ DEFENCES = {
     },
     "laplace": {"none": {}, "report_norm 10": {"report_norm": 10.0}},
 }
+OF_THEN = {"epsilon": 1.0, "step_decay": math.inf, "report_norm": math.inf}
+"""The defaults when these defences were compared; benchmarks/bursts.py measures those of today."""
 
 
 def scores(settings, attack, hostile, good, trials, reports):
     """Of the averaged policy of each trial."""
     models = [
-        Model("hostile", configure(epsilon=1.0, submissions=reports, seed=seed, **settings))
+        Model("hostile", configure(submissions=reports, seed=seed, **(OF_THEN | settings)))
         for seed in range(trials)
     ]
     training, size = models[0].training, models[0].config.buffer_size

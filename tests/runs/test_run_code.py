@@ -1,9 +1,11 @@
 """Code that a file names runs only when somebody says so: a folder that was sent must not do anything by being looked at."""
 
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import yaml
 
 import pgc
 from pgc.cli.main import main
@@ -11,6 +13,9 @@ from pgc.config import configure, from_yaml, to_yaml
 from pgc.config.files import code_in
 from pgc.errors import PgcError
 from pgc.runs.run import Run
+from pgc.service.schema import Store, sqlite_url
+from pgc.service.store import create_model
+from pgc.studies.frontier.plan import Size
 from tests.recorded.make import FILES
 
 HOSTILE = """
@@ -50,6 +55,23 @@ def test_the_command_line_refuses_it(sent, command, capsys):
     assert main(command) == 2
     said = capsys.readouterr().err
     assert "names code of its own (hostile_module:sgd)" in said and "--run-code" in said
+    assert not Path("ran").exists()
+
+
+def test_a_study_and_a_store_refuse_it_too(sent, capsys):
+    """A study that was stopped, and a model in a store, can name code as well."""
+    Path("study").mkdir()
+    size = Size(trials=1, submissions=1, seed=0, world="hostile_module:World", quick=True)
+    Path("study/config.yaml").write_text(yaml.safe_dump(asdict(size)))
+    Path("service").mkdir()
+    database = Store(sqlite_url(Path("service/store.db").resolve()))
+    with database.writing() as db:
+        create_model(db, "default", Path("sent/config.yaml").read_text(), b"")
+    database.close()
+    for command in (["frontier", "--resume", "study"], ["serve", "service"], ["replay", "service"]):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert "hostile_module:" in said and "--run-code" in said, said
     assert not Path("ran").exists()
 
 

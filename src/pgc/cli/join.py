@@ -16,8 +16,8 @@ from pgc.randomise.slots import DEFAULT_SLOT
 
 @dataclass(frozen=True)
 class Join(Connection):
-    """Run a device against a service: play the policy in this device's world, randomise, charge the
-    ledger, report.
+    """Run a device against a service: charge the ledger, play the policy in this device's world,
+    randomise, report.
 
     Give the device its ledger first, once: pgc provision. Killed at any point, the same command
     goes on: nothing is charged or counted twice. With --tokens it runs many simulated devices
@@ -36,8 +36,8 @@ class Join(Connection):
     nothing is sent."""
     leak_timing: bool = False
     """Answer as soon as play has ended. Whoever sees when a report arrives then learns about this
-    device's world: two homes were told apart in 88 of 100 cases at ε = 0.01. The ledger records
-    it."""
+    device's world: two very different homes were told apart in 96 of 100 cases at ε = 0.01
+    (docs/threat-model.md). The ledger records it."""
     tokens: Path | None = None
     """A file with one token a line, for several simulated devices: pgc tokens issue --count K >
     FILE."""

@@ -34,7 +34,8 @@ class Serve:
     """
 
     folder: Positional[Path] = Path("service")
-    """Where everything is kept: store.db, and certificates if --dev-tls makes some."""
+    """Where everything is kept: store.db, operator.secret if there is an --operator-port,
+    and certificates if --dev-tls makes some."""
     store: Store = None
     config: Path | None = None
     """The config.yaml of a run folder of pgc train, for a new model; by default the settings that

@@ -125,7 +125,8 @@ class TrainConfig:
     biases: bool = False
     """Whether layers have biases."""
     normalize: bool = True
-    """Whether the policy sees observations scaled to [−1, 1] by their public bounds."""
+    """Whether the policy sees observations scaled to [−1, 1] by their public bounds. With
+    --no-normalize it sees the raw ones."""
     initial: Literal["glorot", "flat", "normal", "zeros"] = "flat"
     """How θ_0 is drawn: Glorot uniform (glorot, as in the paper); the same with the policy head
     multiplied by 0.3 (flat); from N(0, 0.1²) (normal); or all zero (zeros)."""

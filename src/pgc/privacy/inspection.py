@@ -136,7 +136,10 @@ def inspect_ledger(path: Path) -> Facts:
         "spent": f"{words(balance.spent)} on {balance.reports} report(s)",
         "left": words(balance.left),
         "time": (
-            "every report was sent at the end of a slot: when it came tells nothing"
+            "no report was sent yet"
+            if not balance.reports
+            else "every report waited for the end of a slot: when it came tells nothing, except "
+            "that a device had to start again"
             if not balance.untimed
             else f"{balance.untimed} of the {balance.reports} report(s) had no slot to wait for: "
             "how long they took can tell something that no ε counts"
