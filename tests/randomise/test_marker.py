@@ -116,14 +116,43 @@ def test_another_ledger_of_the_same_device_is_refused(tmp_path, state):
         Ledger.open(first)
 
 
-def test_a_mark_that_is_lost_is_made_again(tmp_path, state):
-    path = tmp_path / "ledger.db"
-    Ledger.create(path, 1.0, device_id="serial 7")
-    shutil.rmtree(state)
-    ledger = Ledger.open(path, device_id="serial 7")
+def test_a_ledger_whose_mark_is_gone_is_refused(tmp_path, state, monkeypatch):
+    """The hole: with another state folder, a ledger that was put back began anew, and got a new mark."""
+    path, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
+    ledger = Ledger.create(path, 1.0, device_id="serial 7")
+    shutil.copy(path, copy)
     spend(ledger, 1)
-    assert Marker.of(device_hash("serial 7")).read() == Mark(ledger._identity, 500_000_000)
-    Ledger.open(path, device_id="serial 7")
+    shutil.copy(copy, path)
+    monkeypatch.setenv(STATE, str(tmp_path / "elsewhere"))
+    for name in ({}, {"device_id": "serial 7"}):
+        with pytest.raises(LedgerError, match="is not there: without it nobody can see"):
+            Ledger.open(path, **name)
+    monkeypatch.setenv(STATE, str(state))
+    with pytest.raises(LedgerError, match="went back in time"):
+        Ledger.open(path)
+
+
+def test_a_mark_that_disappears_stops_the_next_charge(tmp_path, state):
+    ledger = Ledger.create(tmp_path / "ledger.db", 1.0, device_id="serial 7")
+    shutil.rmtree(state)
+    with pytest.raises(LedgerError, match="is not there"):
+        spend(ledger, 1)
+
+
+def test_who_is_killed_while_a_ledger_is_made_has_no_budget_to_spend(tmp_path, monkeypatch):
+    """The mark comes first: a ledger without one, which could be copied and used twice, is never there."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_):
+        raise Killed
+
+    monkeypatch.setattr(Marker, "make", killed)
+    with pytest.raises(Killed):
+        Ledger.create(tmp_path / "ledger.db", 1.0, device_id="serial 7")
+    with pytest.raises(LedgerError, match="creation was cut short"):
+        Ledger.open(tmp_path / "ledger.db")
 
 
 def test_a_damaged_mark_is_not_passed_over(tmp_path, state):

@@ -1,5 +1,7 @@
 """Charge before play: no outcome of training is free, goes unanswered, or is told by a refusal."""
 
+import os
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pgc.randomise.device import Device, Refusal
+from pgc.randomise.device import Device, Refusal, Unanswered
 from pgc.randomise.ledger import Ledger, LedgerError, OtherOffer, look
 from pgc.wire import Report
 from tests.chance import agrees, differs
@@ -96,6 +98,64 @@ def test_a_home_in_which_training_is_killed_pays_and_answers(tmp_path, how):
     assert isinstance(report, bytes) and again.plays == 0  # no second look at private data
     assert made.stdout in (b"", report) and device.answer(offer) == report
     assert device.balance.spent == offer.query.cost
+
+
+def leaking(offer, stop):
+    """Plays, and opens files until the system has no more for this process."""
+    taken = []
+    try:
+        while True:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        LEAKED.extend(taken)
+    return np.ones(6), True
+
+
+LEAKED: list[int] = []
+
+
+def test_a_world_that_takes_every_file_does_not_silence_its_device(tmp_path):
+    """The hole: sealing opens a journal, could not, and the home in which files leaked refused, charged."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    device = device_that(tmp_path, leaking)
+    try:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 64, before[1])
+        )
+        report = device.answer(make_offer("index"))
+    finally:
+        for file in LEAKED:
+            os.close(file)
+        leaked = len(LEAKED)
+        LEAKED.clear()
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert isinstance(report, bytes) and leaked > 20
+    assert device.answer(make_offer("index")) == report
+
+
+def test_an_answer_that_cannot_be_stored_is_tried_again_and_is_never_a_refusal(
+    tmp_path, monkeypatch
+):
+    """A refusal says that nothing was played: a disk that play filled must not become one."""
+    device, full = device_that(tmp_path, lambda *_: (np.ones(6), True)), [1]
+    seal = Ledger.seal
+
+    def failing_seal(self, *given):
+        if full:
+            full.pop()
+            raise LedgerError("the ledger cannot be used (database or disk is full)")
+        return seal(self, *given)
+
+    monkeypatch.setattr(Ledger, "seal", failing_seal)
+    report = device.answer(make_offer("index"))
+    assert isinstance(report, bytes)
+    full += [1] * 100
+    with pytest.raises(Unanswered, match="is paid for, and its answer cannot be stored"):
+        device.answer(make_offer("duchi", offer_id=2))
+    full.clear()
+    late = device.answer(make_offer("duchi", offer_id=2))
+    assert isinstance(late, bytes) and device.balance.reports == 2
+    assert device._player.plays == 2  # asked again, it does not play again
 
 
 def failing(offer, stop):

@@ -66,6 +66,48 @@ def test_play_that_is_late_is_not_what_leaves(tmp_path, clock):
     assert [bool(vector.any()) for vector in drawn] == [False, True, False]  # blank, trained; blank
 
 
+@pytest.mark.parametrize("played", [1.0, 4.0, 7.0, 7.4])
+@pytest.mark.parametrize("drawing", [0.01, 0.3, 1.0, 3.0])
+def test_a_draw_that_takes_long_does_not_show_how_long_play_took(
+    tmp_path, clock, monkeypatch, played, drawing
+):
+    """The hole: by a large offer of laplace an aggregator chose the time of play from which two slots passed."""
+
+    def slow(offer, vector, success):
+        clock.now += drawing
+        return draw(offer, vector, success)
+
+    draw = module.draw_report
+    monkeypatch.setattr(module, "draw_report", slow)
+    player = Plays(taking(clock, played))
+    device = Device.create(tmp_path / "l.db", 10.0, player=player, slot_seconds=SLOT)
+    begun = clock.now
+    assert isinstance(device.answer(make_offer("duchi")), bytes)
+    assert clock.now - begun == pytest.approx(SLOT)
+
+
+def test_an_offer_whose_draw_would_not_fit_is_refused(tmp_path, clock):
+    player = Plays(taking(clock, 1.0))
+    device = Device.create(tmp_path / "l.db", 10.0, player=player, slot_seconds=0.02)
+    answer = device.answer(make_offer("laplace"))
+    assert isinstance(answer, Refusal) and "drawing the report could take" in answer.reason
+    assert device.balance.spent == 0
+
+
+def test_a_draw_is_padded_only_where_no_slot_hides_it(tmp_path, clock):
+    """Padding is a multiple of a fixed time, which would move the end of a slot."""
+    for slot_seconds, took in (
+        (SLOT, SLOT),
+        (0, make_offer("laplace").query.mechanism.release_seconds),
+    ):
+        player = Plays(taking(clock, 0.0))
+        path = tmp_path / f"{slot_seconds}.db"
+        device = Device.create(path, 10.0, player=player, slot_seconds=slot_seconds)
+        begun = clock.now
+        device.answer(make_offer("laplace"))
+        assert clock.now - begun == pytest.approx(took)
+
+
 def test_a_reserved_offer_leaves_one_slot_after_it_was_reserved(tmp_path, clock):
     device = Device.create(tmp_path / "l.db", 10.0, slot_seconds=SLOT)
     begun = clock.now

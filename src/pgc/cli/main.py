@@ -16,7 +16,7 @@ COMMANDS: dict[str, str] = {
     "evaluate": "score a saved policy, world by world, with a picture or a GIF",
     "compare": "put several runs on one figure",
     "inspect": "say in words what exactly is in an offer, a report, a ledger or a run",
-    "audit": "try to break a mechanism's claim: a lower bound on ε from samples; exits 1 unless all pass",
+    "audit": "try to break a mechanism's claim: lower bounds on ε; exits 1 unless all pass",
     "account": "compute what T submissions cost together, and amplification by shuffling",
     "serve": "run the aggregator as a service for real devices",
     "tokens": "issue, revoke or count the tokens with which devices may report to a service",

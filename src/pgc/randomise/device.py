@@ -16,10 +16,12 @@ exception, not a kill for memory, not a play that never ends (docs/guarantees.md
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,7 +50,7 @@ function that says whether to stop."""
 
 @dataclass(frozen=True)
 class Refusal:
-    """Nothing leaves, nothing was charged."""
+    """Nothing leaves, and nothing was played. The reason is public."""
 
     reason: str
 
@@ -89,16 +91,18 @@ class Device:
         accepts: Collection[str] = EXACT,
         most_epsilon: float | None = None,
         most_episodes: int = 1000,
-        most_bytes: int = 2**18,
+        most_bytes: int = 2**12,
         slot_seconds: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """A device with this ledger.
 
         `accepts`: mechanisms that it is willing to use. `most_epsilon`: the most that one report
-        may cost; by default all that is left. `most_bytes`: of one report. `slot_seconds`: every
+        may cost; by default all that is left. `most_bytes`: of one report; each is kept for ever.
+        `slot_seconds`: every
         answer leaves so long after it was asked for, so that time says nothing; `pgc slot` measures
-        how long is long enough. By default a device that plays has slots of 30 s, and one without a
+        how long is long enough. (Training that takes longer than a slot, between `reserve` and
+        `release`, shows.) By default a device that plays has slots of 30 s, and one without a
         player none, because it does not know when training began. 0 switches slots off: the time
         of a report then tells of this device's world, and the ledger records that it left so.
         `clock`: by which an offer has expired; a late report is of no use, and no risk, so this may
@@ -227,13 +231,15 @@ class Device:
         self._refuse(offer)
         if objection is not None and (reason := objection(offer)) is not None:
             raise _Refused(reason)
-        return self._ledger.reserve(
-            offer.offer_id,
-            offer.digest,
-            offer.query.cost,
-            _blank(offer),
-            slot=self._slot.milliseconds,
-        )
+        with self._slot.measured():
+            blank = _blank(offer)
+            return self._ledger.reserve(
+                offer.offer_id,
+                offer.digest,
+                offer.query.cost,
+                blank,
+                slot=self._slot.milliseconds,
+            )
 
     def _report(self, offer: Offer, begun: float, numbers: Numbers) -> bytes:
         """Plays, draws and seals. Whatever goes wrong with play, the blank report is the answer.
@@ -242,32 +248,58 @@ class Device:
         private data, but never on private data and the drawn bits together.
         """
         try:
-            vector, success = self._slot.play(begun, lambda stop: _checked(numbers, offer, stop))
+            with spare_files():
+                vector, success = self._slot.play(
+                    begun, lambda stop: _checked(numbers, offer, stop)
+                )
         except (KeyboardInterrupt, SystemExit):
             raise
         except Late as late:
             log.warning(
                 "%s; a report without a direction answers offer %016x", late, offer.offer_id
             )
-            return self._ledger.seal(offer.offer_id, offer.digest)
+            return self._seal(offer, begun)
         except BaseException:
             log.exception(
                 "what offer %016x asks for could not be made; a report without a direction "
                 "answers it",
                 offer.offer_id,
             )
-            return self._ledger.seal(offer.offer_id, offer.digest)
+            return self._seal(offer, begun)
         drawing = time.perf_counter()
         report = _drawn(offer, vector, success)
-        if seconds := offer.query.mechanism.release_seconds:
+        seconds = offer.query.mechanism.release_seconds
+        if seconds and not self._slot.seconds:  # the end of a slot hides how long a draw took
             wait(drawing, seconds)
-        return self._ledger.seal(offer.offer_id, offer.digest, report)
+        return self._seal(offer, begun, report)
+
+    def _seal(self, offer: Offer, begun: float, report: bytes | None = None) -> bytes:
+        """Returns the bytes that answer a reserved offer, once they are sealed.
+
+        A ledger that fails now was fine before play, so play may be why (it filled the disk, say):
+        a refusal would tell. So this tries again at the end of each slot, and then raises.
+        """
+        for attempt in range(SEALING + 1):
+            try:
+                return self._ledger.seal(offer.offer_id, offer.digest, report)
+            except LedgerError as error:
+                log.error("the answer to offer %016x cannot be stored: %s", offer.offer_id, error)
+                if attempt == SEALING:
+                    raise Unanswered(
+                        f"offer {offer.offer_id:016x} is paid for, and its answer cannot be stored "
+                        f"({error}); ask again when the ledger can be written"
+                    ) from None
+            self._slot.end(begun)
+            if not self._slot.seconds:
+                time.sleep(0.1)
+        raise AssertionError  # never: the last attempt returned or raised
 
     def _refuse(self, offer: Offer) -> None:
         """Before anything is played or drawn. `reserve` looks at the balance again, under its
         lock.
         """
-        query, left = offer.query, self.balance.left
+        query, (most, spent) = offer.query, self._ledger.charged
+        left = most - spent
         if query.name not in self._accepts:
             raise _Refused(f"this device does not accept {query.name}")
         if self._most is not None and query.cost > self._most:
@@ -277,8 +309,7 @@ class Device:
             )
         if query.cost > left:
             raise _Refused(
-                f"this costs {words(query.cost)} and {words(left)} of {words(self.balance.most)} "
-                "is left"
+                f"this costs {words(query.cost)} and {words(left)} of {words(most)} is left"
             )
         if offer.expires_at and self._clock() >= offer.expires_at:
             raise _Refused("the offer has expired")
@@ -290,8 +321,40 @@ class Device:
             raise _Refused(
                 f"a report of {size_of(offer)} bytes; this device gives at most {self._most_bytes}"
             )
+        seconds = offer.query.mechanism.release_seconds
+        if self._slot.seconds and seconds > self._slot.for_drawing:
+            raise _Refused(
+                f"drawing the report could take {seconds:.2g} s; slots of {self._slot.seconds:g} s "
+                f"leave {self._slot.for_drawing:.2g} s for that"
+            )
 
 
+SEALING = 3
+"""How often an answer that cannot be stored is tried again."""
+
+
+class Unanswered(PgcError):
+    """A report was paid for, and cannot be returned now: asked again, the device returns it."""
+
+
+@contextmanager
+def spare_files() -> Iterator[None]:
+    """Keeps some file descriptors while a world plays, and frees them for the ledger afterwards: a
+    world that opens files without end must not be able to silence its device.
+    """
+    spare = []
+    with contextlib.suppress(OSError):
+        for _ in range(SPARE_FILES):
+            spare.append(os.open(os.devnull, os.O_RDONLY))
+    try:
+        yield
+    finally:
+        for file in spare:
+            os.close(file)
+
+
+SPARE_FILES = 8
+"""More than a commit and its mark take."""
 REFUSALS = (_Refused, Malformed, OtherOffer, BudgetSpent, LedgerError)
 """What becomes a `Refusal`; each is for reasons that are public."""
 

@@ -99,17 +99,20 @@ class Ledger:
         identity = secrets.token_bytes(16)
         with explained(path):
             db = connect(path)
-            make_durable(db)
-            db.execute("BEGIN EXCLUSIVE")
-            db.execute(f"PRAGMA application_id = {APPLICATION}")
-            make_tables(db)
-            db.execute("INSERT INTO budget VALUES (1, ?, 0, ?, ?)", (most, identity, device))
-            db.execute("COMMIT")
+            try:
+                make_durable(db)
+                db.execute("BEGIN EXCLUSIVE")
+                db.execute(f"PRAGMA application_id = {APPLICATION}")
+                make_tables(db)
+                db.execute("INSERT INTO budget VALUES (1, ?, 0, ?, ?)", (most, identity, device))
+                if device:
+                    _mark_first(Marker.of(device), Mark(identity.hex(), 0), path)
+                db.execute("COMMIT")
+            except BaseException:
+                db.close()
+                raise
             sync_folder(Path(path).resolve().parent)
-            ledger = cls(db, path)
-            if device:
-                ledger._mark_first()
-        return ledger
+        return cls(db, path)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, device_id: str | None = None) -> Ledger:
@@ -133,6 +136,16 @@ class Ledger:
     @property
     def balance(self) -> Balance:
         """Limit, spent so far, and for how many reports."""
+
+        def work(db: sqlite3.Connection) -> Balance:
+            self._looked_at(db)
+            return _balance(db)
+
+        return self._alone(work)
+
+    @property
+    def charged(self) -> tuple[int, int]:
+        """Limit and spent, in nano-ε: what is read before each charge."""
         return self._alone(self._looked_at)
 
     def answered(self, offer_id: int, digest: bytes) -> bytes | None:
@@ -156,11 +169,10 @@ class Ledger:
         def work(db: sqlite3.Connection) -> bytes | None:
             if _row(db, offer_id, digest) is not None:
                 return _sealed(db, offer_id, None)
-            balance = self._looked_at(db)
-            if cost > balance.left:
+            most, spent = self._looked_at(db)
+            if cost > most - spent:
                 raise BudgetSpent(
-                    f"this costs {words(cost)} and {words(balance.left)} of {words(balance.most)} "
-                    "is left"
+                    f"this costs {words(cost)} and {words(most - spent)} of {words(most)} is left"
                 )
             db.execute(
                 "INSERT INTO reports VALUES (?, ?, ?, ?, 0, ?)",
@@ -218,7 +230,7 @@ class Ledger:
             # one writer from here: two processes cannot both spend what is left
             db.execute("BEGIN IMMEDIATE")
             made = work(db)
-            spent = self._looked_at(db).spent
+            _, spent = self._looked_at(db)
             db.execute("COMMIT")
             self._spent = spent
             if self._marker is not None:
@@ -227,30 +239,24 @@ class Ledger:
         finally:
             db.rollback()  # what was not committed
 
-    def _looked_at(self, db: sqlite3.Connection) -> Balance:
-        """Returns the balance; refuses one that is lower than what was seen before."""
+    def _looked_at(self, db: sqlite3.Connection) -> tuple[int, int]:
+        """Returns limit and spent; refuses a ledger that had spent more when it was last seen.
+
+        It takes as long with many reports as with few.
+        """
         if _file_of(self._path) != self._file:
             raise LedgerError(
                 f"{self._path} was replaced by another file while it was in use; nothing was "
                 "released"
             )
-        balance = _balance(db)
-        if balance.spent < self._spent:
+        most, spent = db.execute("SELECT most, spent FROM budget").fetchone()
+        if spent < self._spent:
             raise LedgerError(
-                f"{self._path} went back in time: it says that {words(balance.spent)} is spent, "
+                f"{self._path} went back in time: it says that {words(spent)} is spent, "
                 f"and it was {words(self._spent)}; nothing was released"
             )
-        self._spent = balance.spent
-        return balance
-
-    def _mark_first(self) -> None:
-        """Leaves the mark of a new ledger, unless the device was given another one meanwhile."""
-        assert self._marker is not None
-        self._marker.make(Mark(self._identity, 0))
-        mark = self._marker.read()
-        if mark is None or mark.identity != self._identity:
-            os.unlink(self._path)
-            _refuse_second(self._marker, self._path)
+        self._spent = spent
+        return most, spent
 
     def _refuse_old(self, device: bytes | None) -> None:
         """Compares a ledger that was opened with the mark of its device."""
@@ -262,9 +268,11 @@ class Ledger:
                 f"{self._path} was made without a device_id, and cannot be given one: open it "
                 "without"
             )
-        mark = None if self._marker is None else self._marker.read()
-        if mark is None:
+        if self._marker is None:
             return
+        mark = self._marker.read()
+        if mark is None:
+            raise LedgerError(self._marker.missing)
         if mark.identity != self._identity:
             raise LedgerError(f"{self._path} is not the ledger that this device was given")
         if mark.spent > self._spent:
@@ -337,6 +345,18 @@ def _refuse_second(marker: Marker, path: str | os.PathLike[str]) -> None:
             "would spend the same ε twice. (If it never sent anything, or its data are no longer "
             f"private, remove {marker.path}.)"
         )
+
+
+def _mark_first(marker: Marker, mark: Mark, path: str | os.PathLike[str]) -> None:
+    """Leaves the mark of a new ledger before there is one, unless the device was given another
+    meanwhile.
+
+    Who is killed between the two has a mark and no ledger, never a ledger without its mark.
+    """
+    marker.make(mark)
+    if marker.read() != mark:
+        os.unlink(path)
+        _refuse_second(marker, path)
 
 
 def _about_missing(path: str | os.PathLike[str], device: bytes | None) -> str:

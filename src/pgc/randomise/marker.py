@@ -45,6 +45,15 @@ class Marker:
         """Returns the mark of the device with this `device_hash`."""
         return cls(state_folder() / device.hex())
 
+    @property
+    def missing(self) -> str:
+        """Says that a ledger must have this mark, and that it is gone."""
+        return (
+            f"this device's ledger has a mark, and {self.path} is not there: without it nobody can "
+            f"see that the ledger was put back from a copy. Put the mark back; ${STATE} names "
+            "another folder"
+        )
+
     def read(self) -> Mark | None:
         """Returns what the mark says; None where there is none."""
         try:
@@ -77,8 +86,8 @@ class Marker:
         """
         before = self.read()
         if before is None:
-            self.make(mark)
-        elif before.spent < mark.spent:
+            raise LedgerError(self.missing)
+        if before.spent < mark.spent:
             self._write(mark, os.O_WRONLY)
 
     def _write(self, mark: Mark, how: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pgc.errors import PgcError
@@ -13,6 +14,11 @@ DEFAULT_SLOT = 30.0
 """Seconds from an offer to its answer on a device that plays, unless the installer sets others."""
 PLAY_SHARE = 0.75
 """The part of a slot in which play must finish. The rest is for drawing and for the ledger."""
+DRAW_SHARE = 0.125
+"""The part of a slot that drawing a report may take, by the mechanism's own bound."""
+SLOWER = 8.0
+"""Drawing and storing a report of private numbers may take so many times as long as drawing and
+storing the blank one did."""
 LONGEST_SLOT = 86_400.0
 
 
@@ -31,6 +37,23 @@ class Slot:
             )
         self.seconds = seconds
         self._playing: threading.Thread | None = None
+        self._for_the_rest = 0.0
+
+    @property
+    def for_drawing(self) -> float:
+        """Seconds of a slot that drawing a report may take."""
+        return DRAW_SHARE * self.seconds
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Measures what drawing and storing takes here, with public numbers: after play, the same
+        must be done in what is left of the slot, so play ends early enough for it.
+        """
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._for_the_rest = SLOWER * (time.perf_counter() - begun)
 
     @property
     def milliseconds(self) -> int:
@@ -56,6 +79,8 @@ class Slot:
             return work(lambda: False)
         if self._playing is not None and self._playing.is_alive():
             raise Late("an earlier play has not stopped yet")
+        if self.late(begun):
+            raise Late("the deadline of play passed before it began")
         made: list[tuple[Any, BaseException | None]] = []
         stop = threading.Event()
 
@@ -72,7 +97,7 @@ class Slot:
         finally:
             stop.set()
         if self._playing.is_alive() or self.late(begun):
-            raise Late(f"play had not finished after {PLAY_SHARE * self.seconds:g} s")
+            raise Late(f"play had not finished after {self._share:.3g} s")
         value, error = made[0]
         if error is not None:
             raise error
@@ -84,7 +109,12 @@ class Slot:
             wait(begun, self.seconds)
 
     def _left(self, begun: float) -> float:
-        return begun + PLAY_SHARE * self.seconds - time.perf_counter()
+        return begun + self._share - time.perf_counter()
+
+    @property
+    def _share(self) -> float:
+        """Seconds of a slot in which play must finish."""
+        return min(PLAY_SHARE * self.seconds, self.seconds - self._for_the_rest)
 
 
 def wait(begun: float, seconds: float) -> None:

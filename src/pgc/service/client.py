@@ -28,6 +28,8 @@ from pgc.service import is_loopback
 from pgc.wire.offer import LARGEST_OFFER
 
 log = logging.getLogger("pgc.device")
+CHANCE = random.SystemRandom()
+"""Of its own: a world may seed and use the interpreter's, and pauses would tell how it did."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 ANSWERS = (200, 404, 409, 410)
 """Status codes that say what became of a request; 429 and 5xx are temporary; the others are
@@ -110,7 +112,7 @@ class ServiceClient:
 
     def pause(self, seconds: float) -> None:
         """Waits for about so long: devices that wait must not all come back at once."""
-        self._sleep(seconds * random.uniform(0.5, 1.5))
+        self._sleep(seconds * CHANCE.uniform(0.5, 1.5))
 
     def _ask(self, method: str, path: str, body: bytes) -> httpx.Response:
         """Until there is an answer."""
@@ -139,7 +141,7 @@ class ServiceClient:
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
                     raise PgcError(_about_certificate(str(error))) from None
                 why = str(error) or type(error).__name__
-            wait *= random.uniform(0.5, 1.5)
+            wait *= CHANCE.uniform(0.5, 1.5)
             if time.monotonic() + wait > until:
                 raise PgcError(f"gave up on {self._url} after {self._patience:g} s: {why}")
             self._sleep(wait)
