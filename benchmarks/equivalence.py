@@ -79,6 +79,7 @@ def through_the_service(epsilon: float, trials: int, reports: int, port: int) ->
                 limit=epsilon,
                 device_id=None,
                 slot=0.0,
+                simulated=True,
                 world=training.world,
                 population=training.population,
                 recipe=recipe_for(training.world, model.recipe.card),

@@ -101,6 +101,7 @@ def join(given: list[str]) -> int:
         limit=args.limit if args.new_ledger else None,
         device_id=args.device_id,
         slot=0.0 if simulated or args.leak_timing else args.slot,
+        simulated=simulated,
         world=world,
         population=Population.parse(world, varied),
         recipe=args.recipe_for(world, admitted[0]),

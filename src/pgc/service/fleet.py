@@ -1,5 +1,5 @@
-"""Simulated homes for `pgc join`: devices with their own ψ, tokens and ledgers, that play compiled
-and report for real.
+"""Devices for `pgc join`, each with its own ψ, token and ledger: a real one, or many simulated
+homes that play compiled and report for real.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -32,7 +33,7 @@ from pgc.numerics.randomness import Address, trial_seed
 from pgc.randomise.device import Device
 from pgc.randomise.ledger import Ledger, LedgerError
 from pgc.service.client import ServiceClient, run_device
-from pgc.wire import Malformed, Offer
+from pgc.wire import Offer
 from pgc.wire.values import Delivery
 
 
@@ -52,9 +53,11 @@ def recipe_for(world: World, card: Any) -> Recipe:
 
 @dataclass(frozen=True)
 class JaxPlayer:
-    """Plays offers in a world of JAX with its own ψ, by the definition of step 2, for a `Device`.
+    """Plays offers in a world of JAX with its own ψ, by the definition of step 2, for a simulated
+    `Device`.
 
-    It plays every step of every episode, whenever those end: it takes the same time in any world.
+    It is fast, and for homes in which nobody lives: how much memory and time an offer takes is not
+    bounded, as it is for a real device (`NumpyPlayer`).
     """
 
     world: CompiledWorld
@@ -125,6 +128,8 @@ class Fleet:
     """The name of a device that was provisioned under one."""
     slot: float
     """Seconds of a device's slots; 0 for simulated devices, whose time tells nothing."""
+    simulated: bool
+    """Whether nobody lives in these homes: they then play compiled, as fast as they can."""
     world: World
     population: Population
     recipe: Recipe
@@ -175,23 +180,8 @@ class Fleet:
                 slot_seconds=self.slot,
                 clock=service.clock,
             )
-            if self.slot:
-                self._warm_up(service)
             accepted, why = run_device(service, device)
         return accepted, why, device.balance.left
-
-    def _warm_up(self, service: ServiceClient) -> None:
-        """Plays the first offer in the usual world, so that a device's first slot has nothing to
-        compile. It is public, and forgotten.
-        """
-        received = service.offer()
-        player = make_player(self.world, self.world.default_psi, self.recipe)
-        try:
-            offer = Offer.decode(received or b"")
-        except Malformed:
-            return  # the device will say so
-        if player.objection(offer) is None:
-            player.play(offer, lambda: False)
 
     def _player(self, n: int) -> JaxPlayer | NumpyPlayer:
         """Returns the player of a device, in its own ψ."""
@@ -201,27 +191,85 @@ class Fleet:
             )
         else:
             psi = definition.draw_psi(Address(trial_seed(self.seed, 0), n, 0), self.population)
-        return make_player(self.world, psi, self.recipe, fixed_steps=self.slot > 0)
+        if self.simulated and not isinstance(self.world, HostWorld):
+            return JaxPlayer(compiled(self.world), psi, self.recipe)
+        return make_player(self.world, psi, self.recipe, fixed_steps=not self.simulated)
 
 
-def make_player(
-    world: World, psi: Any, recipe: Recipe, *, fixed_steps: bool = True
-) -> JaxPlayer | NumpyPlayer:
-    """Returns what plays offers in a world with this ψ."""
+def make_player(world: World, psi: Any, recipe: Recipe, *, fixed_steps: bool = True) -> NumpyPlayer:
+    """Returns what plays offers on a real device, in a world with this ψ."""
+    environment: HostEnvironment | JaxEnvironment
     if isinstance(world, HostWorld):
-        environment = HostEnvironment(world, world.make(psi))
-        return NumpyPlayer(environment, recipe, fixed_steps=fixed_steps)
-    return JaxPlayer(compiled(world), psi, recipe)
+        environment = HostEnvironment(world, psi)
+    else:
+        environment = JaxEnvironment(compiled(world), psi)
+        environment.warm_up()
+    return NumpyPlayer(environment, recipe, fixed_steps=fixed_steps)
 
 
-@dataclass(frozen=True)
+@dataclass
+class JaxEnvironment:
+    """A built-in world as `NumpyPlayer` wants it: one step at a time."""
+
+    world: CompiledWorld
+    psi: Any
+    _key: jax.Array = field(default_factory=lambda: jax.random.key(secrets.randbits(32)))
+    _state: Any = None
+
+    def __post_init__(self) -> None:
+        """Gives ψ one type, so that every ψ is played by the same program."""
+        self.psi = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), self.psi)
+
+    def warm_up(self) -> None:
+        """Compiles reset and step, in the usual world: the first slot must not be spent on it."""
+        usual = JaxEnvironment(self.world, self.world.default_psi)
+        usual.reset()
+        discrete = hasattr(self.world.actions, "count")
+        usual.step(0 if discrete else np.zeros(self.world.actions.outputs, np.float32))
+
+    def reset(self) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begins an episode, and returns its first observation."""
+        self._key, self._state, seen = _jax_reset(self.world, self._key, self.psi)
+        return np.asarray(seen), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Returns observation, reward, terminated and truncated of one step."""
+        self._key, self._state, seen, reward, terminated = _jax_step(
+            self.world, self._key, self._state, jnp.asarray(action), self.psi
+        )
+        return np.asarray(seen), float(reward), bool(terminated), False, {}
+
+
+@partial(jax.jit, static_argnums=0)
+def _jax_reset(world: CompiledWorld, key: jax.Array, psi: Any) -> Any:
+    key, now = jax.random.split(key)
+    state = world.reset(now, psi)
+    return key, state, world.observe(state)
+
+
+@partial(jax.jit, static_argnums=0)
+def _jax_step(world: CompiledWorld, key: jax.Array, state: Any, action: jax.Array, psi: Any) -> Any:
+    key, now = jax.random.split(key)
+    moved = world.step(now, state, action, psi)
+    return key, moved.state, world.observe(moved.state), moved.reward, moved.terminated
+
+
+@dataclass
 class HostEnvironment:
     """A Gymnasium environment as `NumpyPlayer` wants it: vectors in and out, whatever its spaces
     are.
+
+    It is made when the first episode begins, so after the charge and within a slot: how long that
+    takes, and whether it can be made at all, depends on ψ, which is private.
     """
 
     world: HostWorld
-    env: Any
+    psi: Any
+
+    @cached_property
+    def env(self) -> Any:
+        """T(ψ)."""
+        return self.world.make(self.psi)
 
     def reset(self) -> tuple[np.ndarray, dict[str, Any]]:
         """Returns the first observation, as a vector."""
