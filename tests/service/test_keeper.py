@@ -26,7 +26,7 @@ def made(address):
 
 def fetch(keeper, token):
     issued = keeper.offer(token, "home").result()
-    return Offer.decode(keeper.encoded(issued)) if isinstance(issued, Issued) else issued
+    return Offer.decode(b"".join(keeper.encoded(issued))) if isinstance(issued, Issued) else issued
 
 
 def cycle(keeper, token, device, rng):

@@ -7,14 +7,23 @@ import signal
 import socket
 import ssl
 import subprocess
+import threading
+from typing import ClassVar
 
 import numpy as np
 import pytest
+import uvicorn
 
-from pgc.service import logs, protocol
+from pgc.config import configure
+from pgc.service import accepting, logs, protocol
+from pgc.service.app import InPieces, make_app
+from pgc.service.keeper import Keeper
 from pgc.service.logs import Limited
 from pgc.service.private import make_private, operator_secret
 from pgc.service.protocol import BoundedProtocol
+from pgc.service.schema import sqlite_url
+from pgc.service.server import listen
+from pgc.service.tls import make_dev_certificates
 from tests.service.test_service import free_port, start
 from tests.waiting import LIMIT, wait_for
 
@@ -74,6 +83,95 @@ def answered(port, tls):
     url = f"{'https' if tls else 'http'}://127.0.0.1:{port}/v1/models/default/policy"
     made = httpx.get(url, verify=False, timeout=LIMIT)
     assert made.status_code == 200 and len(made.content) > 8 * NUMBERS
+
+
+@contextlib.contextmanager
+def served(tmp_path, **limits):
+    """A service in this process, over TLS, with limits of its own; and where it is."""
+    keeper = Keeper(sqlite_url(tmp_path / "store.db"))
+    keeper.create("default", configure(own_policy=NUMBERS))
+    files, port = make_dev_certificates(tmp_path, "127.0.0.1"), free_port()
+    tls = {"ssl_certfile": str(files.certificate), "ssl_keyfile": str(files.key)}
+    config = uvicorn.Config(make_app(keeper), log_level="warning", log_config=None, **tls)
+
+    class Here(BoundedProtocol):
+        connected: ClassVar[set] = set()
+
+    server = accepting.BoundedServer(config, Here)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in limits.items():
+            patch.setattr(protocol if hasattr(protocol, name) else accepting, name, value)
+        thread = threading.Thread(target=server.run, args=([listen("127.0.0.1", port)],))
+        thread.start()
+        try:
+            wait_for(lambda: server.started, "the service")
+            yield keeper, port, Here
+        finally:
+            server.should_exit = True
+            thread.join()
+            keeper.close()
+
+
+def ended(connection) -> bool:
+    """Whether the other side has closed a connection that was silent."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("hello", [b"", b"\x16\x03\x01\x02\x00\x01"])
+def test_connections_are_counted_before_their_handshake(tmp_path, hello):
+    """The hole: 6,000 that said nothing, or half a hello, were counted nowhere, and took 400 MiB."""
+    with served(tmp_path, MOST_CONNECTIONS=10, HANDSHAKE_SECONDS=LIMIT) as (_, port, _):
+        silent = []
+        for _ in range(30):
+            silent.append(socket.create_connection(("127.0.0.1", port)))
+            silent[-1].sendall(hello)
+        wait_for(lambda: sum(map(ended, silent)) == 20, "all but ten to be closed")
+        for one in silent:
+            one.close()
+
+
+def test_a_handshake_has_a_limit_of_time(tmp_path):
+    with served(tmp_path, HANDSHAKE_SECONDS=0.1) as (_, port, _):
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
+        wait_for(lambda: all(map(ended, silent)), "the end of connections that said nothing")
+        for one in silent:
+            one.close()
+
+
+def test_requests_that_come_before_the_last_was_answered_end_the_connection(tmp_path):
+    """The hole: each of thousands in one packet was kept, at a hundred times its size."""
+    with served(tmp_path) as (_, port, here):
+        one = ssl._create_unverified_context().wrap_socket(
+            socket.create_connection(("127.0.0.1", port))
+        )
+        with contextlib.suppress(OSError):
+            one.sendall(b"GET /v1/models/default HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+        received = b""
+        with contextlib.suppress(OSError):
+            while piece := one.recv(2**16):
+                received += piece
+        assert received.count(b"HTTP/1.1 200") <= 1
+        wait_for(lambda: not here.connected, "the end of the connection")
+        one.close()
+        answered(port, True)
+
+
+def test_offers_that_nobody_reads_share_their_bytes(tmp_path):
+    """The hole: each was a copy of its own, and one token could hold gigabytes."""
+    with served(tmp_path) as (keeper, _, _):
+        [token] = keeper.issue_tokens(1, submissions=2)
+        made = [keeper.encoded(keeper.offer(token, "default").result()) for _ in range(3)]
+        heads, tails = zip(*made, strict=True)
+        assert len({id(tail) for tail in tails}) == 1 and len(tails[0]) > 4 * NUMBERS
+        assert max(map(len, heads)) < 32
+        response = InPieces(*made[0])
+        assert int(response.headers["content-length"]) == sum(map(len, made[0]))
 
 
 class Transport:
@@ -184,6 +282,15 @@ def test_garbage_is_logged_at_a_limited_rate():
     now[0] += logs.PERIOD
     log.warning("garbage from %d", 1000)
     assert written[-1] == "garbage from 1000 (and 990 more like it in the time before)"
+
+
+def test_texts_that_strangers_make_up_are_not_remembered_for_ever():
+    limited = Limited(lambda: 0.0)
+    for n in range(10 * logs.TEXTS):
+        limited.filter(logging.makeLogRecord({"msg": f"garbage {n}"}))
+    assert len(limited._seen) <= logs.TEXTS
+    record = logging.makeLogRecord({"msg": "what the service says", **logs.OURS})
+    assert all(limited.filter(record) for _ in range(10 * logs.LINES))
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])

@@ -28,12 +28,14 @@ from pgc.config import configure
 from pgc.errors import PgcError
 from pgc.randomise.device import Device
 from pgc.randomise.ledger import look
+from pgc.service.accepting import BoundedServer
 from pgc.service.app import make_app, make_operator_app
 from pgc.service.client import ServiceClient
 from pgc.service.keeper import Keeper, issue_tokens
 from pgc.service.protocol import BoundedProtocol
 from pgc.service.replay import replay
 from pgc.service.schema import Store, sqlite_url
+from pgc.service.server import listen
 from pgc.service.tls import make_dev_certificates
 from pgc.wire import Offer
 from pgc.wire.offer import LARGEST_OFFER
@@ -55,13 +57,15 @@ def service(tmp_path_factory):
     keeper = Keeper(sqlite_url(folder / "store.db"))
     keeper.create("default", CONFIG)
     files, port = make_dev_certificates(folder, "127.0.0.1"), free_port()
-    server = uvicorn.Server(
-        uvicorn.Config(
-            make_app(keeper), host="127.0.0.1", port=port, log_level="warning",
-            ssl_certfile=str(files.certificate), ssl_keyfile=str(files.key), http=BoundedProtocol,
-        )
-    )  # fmt: skip
-    thread = threading.Thread(target=server.run, daemon=True)
+    config = uvicorn.Config(
+        make_app(keeper),
+        log_level="warning",
+        ssl_certfile=str(files.certificate),
+        ssl_keyfile=str(files.key),
+    )
+    server = BoundedServer(config, BoundedProtocol)
+    sockets = [listen("127.0.0.1", port)]
+    thread = threading.Thread(target=server.run, args=(sockets,), daemon=True)
     thread.start()
     wait_for(lambda: server.started, "the service")
     yield keeper, f"https://127.0.0.1:{port}", str(files.ca)
@@ -145,7 +149,7 @@ def test_a_service_that_is_away_is_waited_for_and_given_up(monkeypatch):
         between.append((low, high))
         return 1.0
 
-    monkeypatch.setattr("pgc.service.client.random.uniform", uniform)
+    monkeypatch.setattr("pgc.service.client.CHANCE.uniform", uniform)
     monkeypatch.setattr("pgc.service.client.LONGEST_PAUSE", 10_000.0)
     with (
         ServiceClient(

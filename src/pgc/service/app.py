@@ -82,7 +82,7 @@ def make_app(keeper: Keeper) -> FastAPI:
             if keeper.is_at_hand(issued)
             else await asyncio.to_thread(keeper.encoded, issued)
         )
-        return InPieces(made, media_type=BINARY)
+        return InPieces(*made)
 
     @app.post("/v1/models/{model}/reports", response_class=Response)
     async def report(model: str, request: Request) -> Response:
@@ -137,8 +137,7 @@ def make_app(keeper: Keeper) -> FastAPI:
         it = keeper.models[_known(keeper, model)]
         # one value: θ, average and version belong together, whatever the updater does meanwhile
         now = it.published
-        headers = {"x-pgc-version": str(now.version)}
-        return InPieces(now.policies, media_type=BINARY, headers=headers)
+        return InPieces(now.policies, headers={"x-pgc-version": str(now.version)})
 
     @app.get("/v1/models/{model}/versions")
     async def versions(model: str) -> dict[str, Any]:
@@ -196,8 +195,14 @@ def make_app(keeper: Keeper) -> FastAPI:
 class InPieces(Response):
     """A response that is sent piece by piece, each when its reader has taken the ones before.
 
-    Readers that do not read then hold a piece each, and not the whole body.
+    Readers that do not read then hold a piece each, and not the whole body, which is made of parts
+    that responses share.
     """
+
+    def __init__(self, *parts: bytes, headers: dict[str, str] | None = None) -> None:
+        super().__init__(media_type=BINARY, headers=headers)
+        self._parts = parts
+        self.headers["content-length"] = str(sum(map(len, parts)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the head, and then the body."""
@@ -208,10 +213,12 @@ class InPieces(Response):
                 "headers": self.raw_headers,
             }
         )
-        view = memoryview(self.body)
-        for at in range(0, max(1, len(view)), PIECE):
-            piece, more = bytes(view[at : at + PIECE]), at + PIECE < len(view)
-            await send({"type": "http.response.body", "body": piece, "more_body": more})
+        for part in self._parts:
+            view = memoryview(part)
+            for at in range(0, len(view), PIECE):
+                piece = bytes(view[at : at + PIECE])
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 def make_operator_app(keeper: Keeper, secret: str) -> FastAPI:

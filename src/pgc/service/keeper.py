@@ -112,9 +112,12 @@ class Keeper:
         """Returns whether the version that an offer was issued for is in memory."""
         return self._updater.recent(issued.model, issued.version) is not None
 
-    def encoded(self, issued: Issued) -> bytes:
-        """Returns the bytes of an offer, which are the same whenever it is asked for."""
-        return self._updater.published(issued.model, issued.version).offer(
+    def encoded(self, issued: Issued) -> tuple[bytes, bytes]:
+        """Returns the bytes of an offer, which are the same whenever it is asked for.
+
+        They are in two parts; the second, which can be large, is shared by all offers of a version.
+        """
+        return self._updater.published(issued.model, issued.version).offer_in_two(
             issued.offer_id, issued.expires_at
         )
 

@@ -10,12 +10,17 @@ LINES = 10
 """Lines with the same text that are written in one `PERIOD`."""
 PERIOD = 60.0
 """Seconds."""
+TEXTS = 1000
+"""Texts that are remembered, at most."""
+OURS = {"ours": True}
+"""Marks a line (`extra=OURS`) that no stranger causes."""
 
 
 class Limited(logging.Filter):
     """Passes the first lines of each text in a period; says at the next one how many it left out.
 
-    Texts are those before arguments are filled in, so strangers cannot make up new ones.
+    Texts are those before arguments are filled in, so strangers cannot make up new ones. Lines of
+    the service's own (`OURS`) always pass.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,7 +30,13 @@ class Limited(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Says whether a line is written."""
+        if getattr(record, "ours", False):
+            return True
         text, now = str(record.msg), self._clock()
+        if len(self._seen) >= TEXTS:
+            old = [seen for seen, (begun, _) in self._seen.items() if now >= begun + PERIOD]
+            for seen in old or list(self._seen):
+                del self._seen[seen]
         begun, count = self._seen.get(text, (now, 0))
         if now >= begun + PERIOD:
             if count > LINES:

@@ -65,7 +65,11 @@ class Published:
 
     def offer(self, offer_id: int, expires_at: int) -> bytes:
         """Step 1: returns the bytes of an offer of this version, for one device."""
-        return self.template.renumbered(offer_id, expires_at)
+        return b"".join(self.offer_in_two(offer_id, expires_at))
+
+    def offer_in_two(self, offer_id: int, expires_at: int) -> tuple[bytes, bytes]:
+        """Returns the same in two parts, of which the second is one object for all offers."""
+        return self.template.in_two(offer_id, expires_at)
 
 
 @dataclass

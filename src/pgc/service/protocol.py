@@ -24,6 +24,10 @@ MOST_CONNECTIONS = 4096
 """Connections of a process. Beyond them, new ones are closed."""
 
 
+class Pipelined(Exception):
+    """A request came before the last one was answered. The parser stops at it."""
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """Closes a connection that asks for too much, takes too long, or comes too many."""
 
@@ -51,7 +55,14 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """Starts the clock of a request."""
+        """Starts the clock of a request.
+
+        One that comes before the last was answered ends the connection: devices never do that, and
+        each of thousands in one packet would take memory.
+        """
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._give_up()
+            raise Pipelined
         self._around = 0
         self._wait(True)
         super().on_message_begin()

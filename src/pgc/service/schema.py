@@ -42,7 +42,8 @@ versions = sql.Table(
     sql.Column("version", sql.BigInteger, primary_key=True),
     sql.Column("applied", sql.BigInteger, nullable=False),  # the last report that went into it
     sql.Column("state", sql.LargeBinary, nullable=False),
-    sql.Column("made_at", sql.BigInteger, nullable=False, server_default="0"),  # seconds since 1970
+    # the hour, in seconds since 1970
+    sql.Column("made_at", sql.BigInteger, nullable=False, server_default="0"),
     sql.Column("restored", sql.BigInteger),  # the earlier version that it restores, if any
 )
 tokens = sql.Table(

@@ -16,6 +16,7 @@ import uvicorn
 import uvloop
 
 from pgc.errors import PgcError
+from pgc.service.accepting import BoundedServer
 from pgc.service.app import make_app, make_operator_app
 from pgc.service.keeper import Keeper
 from pgc.service.protocol import BoundedProtocol, OperatorProtocol
@@ -63,11 +64,11 @@ def serve(
         "access_log": False,
         "timeout_graceful_shutdown": SHUTDOWN_SECONDS,
     }
-    devices = uvicorn.Config(make_app(keeper), http=BoundedProtocol, **settings, **tls)
-    servers = [uvicorn.Server(devices)]
+    devices = uvicorn.Config(make_app(keeper), **settings, **tls)
+    servers = [BoundedServer(devices, BoundedProtocol)]
     if len(listeners) > 1:
-        operator = make_operator_app(keeper, secret)
-        servers.append(uvicorn.Server(uvicorn.Config(operator, http=OperatorProtocol, **settings)))
+        operator = uvicorn.Config(make_operator_app(keeper, secret), **settings)
+        servers.append(BoundedServer(operator, OperatorProtocol))
 
     async def serve_all() -> None:
         watching = asyncio.create_task(watch(keeper))

@@ -16,6 +16,7 @@ from pgc.errors import PgcError
 from pgc.service.admission import Admission, Answer, Ask, Issued, Verdict
 from pgc.service.schema import models, offers, reports, tokens, versions
 
+HOUR = 3600
 EVERY = 1000
 """The newest EVERY versions are kept, and of older ones every EVERY-th."""
 
@@ -274,9 +275,10 @@ def keep_versions(db: sql.Connection, model: str, after: int, made: Sequence[Kep
 
 
 def _insert_versions(db: sql.Connection, model: str, made: Sequence[Kept]) -> None:
-    now = int(time.time())
+    # to the hour: with a small buffer the second would be that of a device's report
+    hour = int(time.time()) // HOUR * HOUR
     db.execute(
-        versions.insert(), [kept._asdict() | {"model": model, "made_at": now} for kept in made]
+        versions.insert(), [kept._asdict() | {"model": model, "made_at": hour} for kept in made]
     )
 
 

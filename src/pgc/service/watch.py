@@ -19,6 +19,7 @@ from pgc.engines.evaluation import greedy_scores
 from pgc.local_training.worlds.base import CompiledWorld
 from pgc.service import store
 from pgc.service.admission import Verdict
+from pgc.service.logs import OURS
 from pgc.service.model import Model
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ async def watch(keeper: Keeper) -> None:
                 for line in (
                     lines(keeper, now - before, time.monotonic() - said) if now != before else ()
                 ):
-                    log.info(line)
+                    log.info("%s", line, extra=OURS)
                 before, said = now, time.monotonic()
         except Exception as error:
             log.error("could not look at the models: %s", str(error).partition("\n")[0])

@@ -96,7 +96,13 @@ class Offer:
 
     def renumbered(self, offer_id: int, expires_at: int) -> bytes:
         """Returns the same offer for another device, as bytes; only number and expiry differ."""
-        return struct.pack(HEAD, OFFER_V1, offer_id, self.policy_version, expires_at) + self._tail
+        return b"".join(self.in_two(offer_id, expires_at))
+
+    def in_two(self, offer_id: int, expires_at: int) -> tuple[bytes, bytes]:
+        """Returns the same bytes in two parts: a few of its own, and the many that are shared by
+        all offers of this version.
+        """
+        return struct.pack(HEAD, OFFER_V1, offer_id, self.policy_version, expires_at), self._tail
 
     @classmethod
     def decode(cls, data: bytes) -> Offer:
