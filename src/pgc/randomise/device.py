@@ -98,14 +98,13 @@ class Device:
         """A device with this ledger.
 
         `accepts`: mechanisms that it is willing to use. `most_epsilon`: the most that one report
-        may cost; by default all that is left. `most_bytes`: of one report; each is kept for ever.
-        `slot_seconds`: every
-        answer leaves so long after it was asked for, so that time says nothing; `pgc slot` measures
-        how long is long enough. (Training that takes longer than a slot, between `reserve` and
-        `release`, shows.) By default a device that plays has slots of 30 s, and one without a
-        player none, because it does not know when training began. 0 switches slots off: the time
-        of a report then tells of this device's world, and the ledger records that it left so.
-        `clock`: by which an offer has expired; a late report is of no use, and no risk, so this may
+        may cost; by default all that is left. `most_bytes`: of one report; each is kept for
+        ever. `slot_seconds`: every answer leaves so long after it was asked for, so that time says
+        nothing; `pgc slot` measures how long is long enough. (Training that takes longer than a
+        slot, between `reserve` and `release`, shows.) By default a device that plays has slots of
+        30 s, and one without a player none, because it does not know when training began. 0
+        switches slots off: the time of a report then tells of this device's world, and the ledger
+        records that it left so. `clock`: by which an offer has expired; a late report is of no use, and no risk, so this may
         be the aggregator's.
         """
         known = [kind.name for kind in ON_THE_WIRE.values()]
