@@ -104,8 +104,8 @@ class Device:
         slot, between `reserve` and `release`, shows.) By default a device that plays has slots of
         30 s, and one without a player none, because it does not know when training began. 0
         switches slots off: the time of a report then tells of this device's world, and the ledger
-        records that it left so. `clock`: by which an offer has expired; a late report is of no use, and no risk, so this may
-        be the aggregator's.
+        records that it left so. `clock`: by which an offer has expired; a late report is of no use,
+        and no risk, so this may be the aggregator's.
         """
         known = [kind.name for kind in ON_THE_WIRE.values()]
         unknown = set(accepts) - set(known)
