@@ -268,7 +268,7 @@ class HostEnvironment:
 
     @cached_property
     def env(self) -> Any:
-        """T(ψ)."""
+        """The environment T(ψ) of this device."""
         return self.world.make(self.psi)
 
     def reset(self) -> tuple[np.ndarray, dict[str, Any]]:
