@@ -166,9 +166,39 @@ class AlwaysDies(Walk):
 
 
 class OfParts(Walk):
-    """Observations of parts."""
+    """Observations of parts: where it is, which side that is, and both again in a tuple."""
 
-    observation_space = spaces.Dict({"here": spaces.Box(0, 1, (1,))})
+    observation_space = spaces.Dict(
+        {
+            "here": Walk.observation_space,
+            "side": spaces.Discrete(2),
+            "again": spaces.Tuple([spaces.MultiBinary(2), spaces.MultiDiscrete([2, 3])]),
+        }
+    )
+
+    def reset(self, **given):
+        seen, info = super().reset(**given)
+        return self.parts(seen), info
+
+    def step(self, action):
+        seen, *rest = super().step(action)
+        return self.parts(seen), *rest
+
+    def parts(self, seen):
+        side = int(seen[0] > 0)
+        return {
+            "here": seen,
+            "side": side,
+            "again": (np.array([side, 1 - side]), np.array([side, 2])),
+        }
+
+
+class OfText(Walk):
+    """Observations with a part that is no vector."""
+
+    observation_space = spaces.Dict(
+        {"here": Walk.observation_space, "said": spaces.Sequence(spaces.Discrete(2))}
+    )
 
 
 class ManyActions(Walk):

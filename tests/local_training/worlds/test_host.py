@@ -196,7 +196,7 @@ def _last(them, theta, episode):
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        ("OfParts", "observations of kind Dict; pgc needs Box or Discrete .*FlattenObservation"),
+        ("OfText", "parts that are no vectors of one length"),
         ("ManyActions", "actions of kind Tuple; pgc needs Discrete or Box"),
         ("Unbounded", "actions without bounds"),
         ("none", "no Gymnasium environment"),
@@ -209,6 +209,45 @@ def test_what_cannot_be_a_world_is_refused(kind, says):
     with pytest.raises(PgcError, match=says) as refused:
         make_world(HERE + kind)
     assert "\n" not in str(refused.value)
+
+
+def test_parts_become_one_vector_as_gymnasium_makes_it():
+    world = make_world(HERE + "OfParts")
+    ours, theirs = world.make(world.default_psi), world.make(world.default_psi)
+    theirs = gymnasium.wrappers.FlattenObservation(theirs)
+    for step in range(4):
+        seen, wanted = (
+            (env.reset(seed=1) if step == 0 else env.step(1 + step % 2))[0]
+            for env in (ours, theirs)
+        )
+        np.testing.assert_array_equal(world.observation.flat(seen), wanted.astype(np.float32))
+    assert world.observation_dim == len(wanted) == len(world.observation_bounds)
+    [episode] = played(HERE + "OfParts", 1, max_steps=10)
+    assert episode.observations.shape[1] == len(wanted)
+
+
+def test_a_module_is_imported_for_the_environments_that_it_registers(tmp_path, monkeypatch):
+    """The hole: gymnasium:MODULE:ID, as documented, worked for no environment outside Gymnasium."""
+    (tmp_path / "registering.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Elsewhere-v3', 'gymnasium.envs.classic_control:CartPoleEnv', "
+        "max_episode_steps=77)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        world = make_world("gymnasium:registering:Elsewhere-v3")
+        assert world.max_steps == 77 and "gravity" in world.default_psi._fields
+    finally:
+        gymnasium.registry.pop("Elsewhere-v3", None)
+
+
+@pytest.mark.extra
+def test_an_environment_of_somebody_else():
+    name = "gymnasium:gym_anytrading:stocks-v0"
+    world = make_world(name)
+    assert world.observation_dim == 60 and world.actions == Categorical(2)
+    [episode] = played(name, 1, max_steps=20)
+    assert len(episode.rewards) == 20
 
 
 def test_an_unknown_id_is_refused():

@@ -8,6 +8,7 @@ instead, and the values derived from it are right, in any environment.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 from collections.abc import Callable
@@ -117,15 +118,18 @@ class Creator:
 
 
 def find(name: str) -> Creator:
-    """Returns the creator for `gymnasium:ID`, where ID is registered, or for MODULE:CLASS of a
-    user's own environment.
+    """Returns the creator for `gymnasium:ID`, for `gymnasium:MODULE:ID` whose module registers ID
+    when it is imported, or for MODULE:CLASS of a user's own environment.
     """
     gymnasium = require("gymnasium", "gymnasium")
     family, _, of = name.partition(":")
     if family != "gymnasium":
         return Creator(name, load(name, "world"), {})
+    module, _, registered = of.rpartition(":")
     try:
-        spec = gymnasium.spec(of)
+        if module:
+            importlib.import_module(module)
+        spec = gymnasium.spec(registered)
         make = spec.entry_point
         return Creator(
             name,

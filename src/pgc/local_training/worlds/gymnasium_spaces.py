@@ -27,12 +27,16 @@ class Observation(NamedTuple):
     low: np.ndarray
     high: np.ndarray
     """The space's own limits, infinite where it has none; empty for pictures."""
+    parts: Any = None
+    """The space, if an observation has several parts, which are flattened into one vector."""
 
     def flat(self, seen: Any) -> np.ndarray:
         """Returns the numbers (dim,) of an observation; those of a picture are bytes."""
         if self.categories is not None:
             one: np.ndarray = np.eye(1, self.categories, int(seen) - self.first, np.float32)[0]
             return one
+        if self.parts is not None:
+            seen = require("gymnasium.spaces", "gymnasium").flatten(self.parts, seen)
         row = np.asarray(seen, np.uint8 if self.image else np.float32).reshape(-1)
         if row.size != self.dim:
             raise ValueError(f"an observation has {row.size} numbers, and its space {self.dim}")
@@ -62,7 +66,9 @@ class Acting(NamedTuple):
 def observation_of(space: Any, name: str) -> Observation:
     """Returns how the observations of a space become numbers.
 
-    They may be vectors, pictures (height, width, channels; bytes) or categories.
+    They may be vectors, pictures (height, width, channels; bytes), categories, or have several
+    parts of such kinds (Dict, Tuple, MultiDiscrete, MultiBinary), which become one vector, as
+    Gymnasium's wrapper FlattenObservation makes it.
     """
     spaces = require("gymnasium.spaces", "gymnasium")
     none = np.empty(0)
@@ -74,10 +80,23 @@ def observation_of(space: Any, name: str) -> Observation:
                 "them"
             )
         return Observation(n, None, n, int(space.start), np.zeros(n), np.ones(n))
+    if isinstance(space, spaces.Dict | spaces.Tuple | spaces.MultiDiscrete | spaces.MultiBinary):
+        try:
+            flat = spaces.flatten_space(space)
+        except NotImplementedError:
+            flat = None
+        if not isinstance(flat, spaces.Box):
+            raise PgcError(
+                f"{name} has observations with parts that are no vectors of one length; wrap it, "
+                "so that they are"
+            )
+        return observation_of(spaces.Box(flat.low, flat.high, dtype=float), name)._replace(
+            parts=space
+        )
     if not isinstance(space, spaces.Box):
         raise PgcError(
-            f"{name} has observations of kind {_kind(space)}; pgc needs Box or Discrete "
-            f"({_wrap(space)})"
+            f"{name} has observations of kind {_kind(space)}; pgc needs Box, Discrete, Dict or "
+            "Tuple (wrap it)"
         )
     if len(space.shape) in (2, 3) and space.dtype == np.uint8:
         height, width, channels = (*space.shape, 1)[:3]
@@ -94,7 +113,7 @@ def acting_of(space: Any, name: str) -> Acting:
         return Acting(Categorical(int(space.n)), int(space.start), (), int)
     if not isinstance(space, spaces.Box):
         raise PgcError(
-            f"{name} has actions of kind {_kind(space)}; pgc needs Discrete or Box ({_wrap(space)})"
+            f"{name} has actions of kind {_kind(space)}; pgc needs Discrete or Box (wrap it)"
         )
     low, high = (
         tuple(np.asarray(end, float).reshape(-1).tolist()) for end in (space.low, space.high)
@@ -109,11 +128,3 @@ def acting_of(space: Any, name: str) -> Acting:
 
 def _kind(space: Any) -> str:
     return type(space).__name__
-
-
-def _wrap(space: Any) -> str:
-    return (
-        "wrap it in gymnasium.wrappers.FlattenObservation"
-        if _kind(space) in ("Dict", "Tuple")
-        else "wrap it"
-    )
