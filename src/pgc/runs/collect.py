@@ -25,7 +25,7 @@ class Work(Protocol):
     def note(self, trials: Trials, happened: Arrivals) -> None:
         """Records the submissions that arrived in one block of `trials`."""
 
-    def wait_until_applied(self) -> None:
+    def end_round(self) -> None:
         """Stops trials that are done, and reports progress. Called after every round."""
 
     def overdue(self) -> bool:
@@ -56,7 +56,7 @@ def collect(
         except PgcError as error:
             work.checkpoint()
             raise PgcError(f"{error}; what was done is kept{resume}") from None
-        work.wait_until_applied()
+        work.end_round()
         stopping = stop_asked()
         if stopping or work.overdue() or time.monotonic() - written > checkpoint_seconds:
             work.checkpoint()

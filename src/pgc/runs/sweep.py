@@ -107,7 +107,7 @@ class Batch:
                 happened.trial[mine] - self.first[i], happened.n[mine], happened.score[mine]
             )
 
-    def wait_until_applied(self) -> None:
+    def end_round(self) -> None:
         """Stops trials whose outcome is already known.
 
         Call after all blocks of a round were recorded.
@@ -253,10 +253,10 @@ class Sweep:
         """Records what arrived, in the batch that `trials` belongs to."""
         next(batch for batch in self._round if batch.trials is trials).note(happened)
 
-    def wait_until_applied(self) -> None:
+    def end_round(self) -> None:
         """Stops trials whose outcome is known, and reports progress."""
         for batch in self._round:
-            batch.wait_until_applied()
+            batch.end_round()
         if self.progress:
             _tell(self.batches, self.progress)
 

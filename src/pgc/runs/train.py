@@ -141,7 +141,7 @@ class Session:
         self.ones += int(happened.bit.sum())
         self.tracker.add_all(happened.trial, happened.score)
 
-    def wait_until_applied(self) -> None:
+    def end_round(self) -> None:
         """Reports progress; there is nothing to stop, because trials stop by themselves."""
         if self.progress:
             in_all = self.problem.config.submissions * len(self.received)
