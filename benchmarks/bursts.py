@@ -130,8 +130,7 @@ def scores(problem: Problem, bad: np.ndarray, all_attacks: list[Attack], trials:
         return jax.lax.scan(lambda s, v: (lanes(s, v, seeds, *numbers), None), state, which)[0]
 
     thetas = [
-        initial_theta(trial_seed(t, 0), training.policy, problem.config.initial)
-        for t in range(trials)
+        initial_theta(trial_seed(t, 0), training.policy, problem.initial) for t in range(trials)
     ]
     state = jax.vmap(aggregator.start)(jnp.stack(thetas * len(all_attacks)))
 

@@ -7,7 +7,7 @@ import pytest
 
 from pgc.config import TrainConfig, configure
 from pgc.config.problem import build
-from pgc.deliver.initial import initial_theta
+from pgc.deliver.initial import Initial, initial_theta
 from pgc.engines import compiled, reference
 from pgc.engines.backend import program_of
 from pgc.engines.simulation import CPU_LANES, Simulation, engine_of
@@ -220,7 +220,7 @@ def test_without_noise_the_engine_is_clipped_sgd_exactly():
     seeds = compiled.trial_seeds(2, np.arange(32))
     state, records = run_engine(compiled.engine_of(problem), seeds)
     assert records.staleness[records.arrived].max() == 0  # with one worker nothing is stale
-    theta = initial_theta(seeds[:, 0], PAPER_NET, "glorot")
+    theta = initial_theta(seeds[:, 0], PAPER_NET, Initial("glorot"))
 
     @jax.jit
     def gradient_at(theta, at, alpha):

@@ -26,8 +26,8 @@ SETTINGS = {
     "default": {},
     "paper": {"preset": "paper"},
     "policy gradient": {"estimator": "policy-gradient", "local_episodes": 3, "subspace": "full"},
-    "critic, scaled, mean, biases": {
-        "estimator": "policy-gradient", "local_episodes": 3, "baseline": "critic", "standardize": "scale", "reduction": "mean",
+    "critic, scaled, mean, biases, tanh": {
+        "estimator": "policy-gradient", "local_episodes": 3, "baseline": "critic", "standardize": "scale", "reduction": "mean", "activation": "tanh",
         "biases": True, "bootstrap": "always", "discount": 0.9, "value_weight": 0.3, "entropy_weight": 0.05,
     },
     "end reward": {

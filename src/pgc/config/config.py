@@ -121,7 +121,10 @@ class TrainConfig:
     the result of one of the from_… functions of pgc.policies.own, which take a plain function or a
     Flax, Equinox or PyTorch module."""
     hidden: tuple[int, ...] = (16,)
-    """Widths of the shared ReLU layers."""
+    """Widths of the shared layers; none at all makes a linear policy."""
+    activation: Literal["relu", "tanh"] = "relu"
+    """What follows each shared layer: ReLU (as in the paper), or tanh, which networks that others
+    trained often have."""
     biases: bool = False
     """Whether layers have biases."""
     normalize: bool = True
@@ -207,3 +210,15 @@ class TrainConfig:
     eval_episodes: int = 100
     """Number of greedy episodes, for each ψ, that are played to score the final and the averaged
     policy."""
+
+    # Where it starts
+    public: bool = False
+    """Whether the agents are a public simulator's and nobody's data are in this run. Needs
+    --epsilon inf. What it learns is free to start from (--start), and privacy.json says so."""
+    start: str | None = None
+    """Where θ_0 comes from, for all trials: a run folder (its first trial's averaged policy), a
+    file of safetensors or numpy.save, or a policy of PyTorch (.pt, a state_dict) or
+    Stable-Baselines3 (.zip). The network is that of the run or policy. privacy.json says what is
+    known of its own privacy."""
+    start_origin: str | None = None
+    """What is known of the start; filled in by pgc."""

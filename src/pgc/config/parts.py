@@ -49,6 +49,7 @@ def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:
         observation_dim=world.observation_dim,
         actions=world.actions,
         hidden=config.hidden,
+        activation=config.activation,
         biases=config.biases,
         bounds=bounds,
     )
@@ -127,6 +128,7 @@ def make_recipe(config: TrainConfig, world: World, policy: Policy | TorchPolicy)
         score_threshold=world.score_threshold,
         image=world.image,
         hidden=config.hidden if known else (),
+        activation=config.activation if known else "relu",
         biases=config.biases if known else False,
         normalize=config.normalize,
         estimator="evolution" if config.estimator == "evolution" else "policy-gradient",

@@ -17,7 +17,9 @@ from pgc.config.parts import (
     suitable_subspace,
 )
 from pgc.config.presets import DEFAULT_BUFFER, PAPER_LEARNING_RATE
+from pgc.config.start import theta_of, with_start
 from pgc.config.validation import fits_world, validate
+from pgc.deliver.initial import Initial
 from pgc.deliver.schedule import Schedule
 from pgc.deliver.subspace import Subspace
 from pgc.errors import PgcError
@@ -50,6 +52,8 @@ class Problem:
     """Step 3: the mechanism, and the noisy boolean if there is one."""
     aggregator: Aggregator
     """Step 4: the update rule."""
+    initial: Initial
+    """θ_0, or how it is drawn."""
 
     @property
     def epsilon_gradient(self) -> float:
@@ -92,6 +96,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
 
     A `config.yaml` that is written from it therefore says everything.
     """
+    config = with_start(config)
     return _resolved(config, world_of(config)).config
 
 
@@ -206,6 +211,7 @@ def build_own(config: TrainConfig) -> OwnProblem:
 def build(config: TrainConfig) -> Problem:
     """Validates a config and returns the problem made from it. Every refusal says what to do."""
     validate(config)
+    config = with_start(config)
     world = world_of(config)
     fits_world(config, world)
     if config.own_policy is not None:
@@ -255,6 +261,7 @@ def build(config: TrainConfig) -> Problem:
         training=training,
         randomiser=randomiser,
         aggregator=_make_aggregator(config, mechanism, subspace, cap),
+        initial=Initial(config.initial, theta_of(config, policy.dim)),
     )
 
 

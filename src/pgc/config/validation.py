@@ -117,6 +117,10 @@ def validate(config: TrainConfig) -> None:
         config.step_decay is None or config.step_decay > 0,
         f"step_decay must be greater than 0 (inf for none), not {config.step_decay}",
     )
+    demand(
+        not config.public or config.epsilon == math.inf,
+        "public is for runs in a simulator, which need no privacy: give --epsilon inf as well",
+    )
     demand(config.spread > 0, f"spread must be greater than 0, not {config.spread:g}")
     demand(
         config.output_cap is None or config.output_cap > 0,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import jax
+import jax.numpy as jnp
 
 from pgc.numerics import randomness
 from pgc.numerics.randomness import Stream
@@ -17,6 +19,18 @@ class Initialised(Protocol):
         """Draws θ_0, a vector of d numbers."""
 
 
-def initial_theta(seed: jax.Array, policy: Initialised, how: str) -> jax.Array:
-    """Draws θ_0 of the trial with this seed."""
-    return policy.init(randomness.key(seed, Stream.THETA, 0, 0), how)
+@dataclass(frozen=True)
+class Initial:
+    """Where θ_0 comes from."""
+
+    how: str
+    """The way in which it is drawn (`TrainConfig.initial`)."""
+    given: tuple[float, ...] | None = None
+    """θ_0 itself, if all trials start with the same one."""
+
+
+def initial_theta(seed: jax.Array, policy: Initialised, initial: Initial) -> jax.Array:
+    """Returns θ_0 of the trial with this seed."""
+    if initial.given is not None:
+        return jnp.asarray(initial.given, jnp.float32)
+    return policy.init(randomness.key(seed, Stream.THETA, 0, 0), initial.how)

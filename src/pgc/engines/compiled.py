@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from pgc.config.problem import Problem
 from pgc.deliver.delivery import deliver
-from pgc.deliver.initial import initial_theta
+from pgc.deliver.initial import Initial, initial_theta
 from pgc.deliver.schedule import Schedule
 from pgc.local_training import compiled as agents
 from pgc.local_training.definition import LocalTraining
@@ -94,7 +94,7 @@ class Engine:
     aggregator: Aggregator
     workers: int
     submissions: int | jax.Array
-    initial: str = "glorot"
+    initial: Initial
     stop_rate: float | None = None
     stop_window: int = 500
     ticks_per_turn: int = 16
@@ -309,8 +309,10 @@ trace_fields(Engine, "training", "randomiser", "aggregator", "submissions")
 
 # compiled separately, so that engines with the same policy share it
 @partial(jax.jit, static_argnums=(0, 1))
-def _initial_thetas(policy: Policy | TorchPolicy, how: str, seeds: jax.Array) -> jax.Array:
-    return jax.vmap(lambda seed: initial_theta(seed, policy, how), in_axes=-1, out_axes=-1)(seeds)
+def _initial_thetas(policy: Policy | TorchPolicy, initial: Initial, seeds: jax.Array) -> jax.Array:
+    return jax.vmap(lambda seed: initial_theta(seed, policy, initial), in_axes=-1, out_axes=-1)(
+        seeds
+    )
 
 
 def _take_row(rows: jax.Array, chosen: jax.Array) -> jax.Array:
@@ -338,7 +340,7 @@ def engine_of(problem: Problem) -> Engine:
         aggregator=problem.aggregator,
         workers=config.workers,
         submissions=config.submissions,
-        initial=config.initial,
+        initial=problem.initial,
         stop_rate=config.stop_rate,
         stop_window=config.stop_window,
     )

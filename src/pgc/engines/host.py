@@ -89,7 +89,7 @@ class HostSimulation:
         start = jax.jit(problem.aggregator.start)
         for i in range(self.trials):
             theta = initial_theta(
-                trial_seed(config.seed, i), problem.training.policy, config.initial
+                trial_seed(config.seed, i), problem.training.policy, problem.initial
             )
             state = start(theta)
             self._trials.append(Trial(state, _offer(state), ticks=[0] * config.workers))

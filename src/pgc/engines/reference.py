@@ -61,7 +61,7 @@ def run(problem: Problem, *, seed: jax.Array) -> Trace:
     )
     workers = problem.config.workers
     accept = jax.jit(aggregator.accept)
-    state = aggregator.start(initial_theta(seed, training.policy, problem.config.initial))
+    state = aggregator.start(initial_theta(seed, training.policy, problem.initial))
     everyone = [Worker(index) for index in range(workers)]
     trace = Trace()
 

@@ -25,7 +25,7 @@ class Passed(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """Shared ReLU layers, a linear policy head, a linear value head. θ is laid out as in
+    """Shared layers (ReLU, or tanh), a linear policy head, a linear value head. θ is laid out as in
     `ActorCritic`.
     """
 
@@ -47,7 +47,7 @@ class Network:
         *shared, policy, value = self.layers(theta)
         inputs = [scaled(observations, self.recipe) if self.recipe.normalize else observations]
         for weight, bias in shared:
-            inputs.append(np.maximum(inputs[-1] @ weight.T + bias, 0))
+            inputs.append(self._active(inputs[-1] @ weight.T + bias))
         top = inputs[-1]
         return Passed(inputs, top @ policy[0].T + policy[1], (top @ value[0].T + value[1])[:, 0])
 
@@ -66,10 +66,18 @@ class Network:
         for (weight, _), before, after in zip(
             shared[::-1], passed.inputs[-2::-1], passed.inputs[:0:-1], strict=True
         ):
-            back = np.where(after > 0, back, 0.0)
+            back = np.where(after > 0, back, 0.0) if self._relu else back * (1 - after**2)
             pieces.append(self._piece(back, before))
             back = back @ weight
         return np.concatenate(pieces[::-1])
+
+    @property
+    def _relu(self) -> bool:
+        return self.recipe.activation == "relu"
+
+    def _active(self, x: np.ndarray) -> np.ndarray:
+        made: np.ndarray = np.maximum(x, 0) if self._relu else np.tanh(x)
+        return made
 
     def _piece(self, to_layer: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         weight = (to_layer.T @ inputs).ravel()
@@ -98,7 +106,7 @@ class Network:
         """
         x = scaled(observations, self.recipe) if self.recipe.normalize else observations
         for weights, biases in stack[:-2]:
-            x = np.maximum(np.matmul(weights, x[:, :, None])[:, :, 0] + biases, 0)
+            x = self._active(np.matmul(weights, x[:, :, None])[:, :, 0] + biases)
         weights, biases = stack[-2]
         made: np.ndarray = np.matmul(weights, x[:, :, None])[:, :, 0] + biases
         return made

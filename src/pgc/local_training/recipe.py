@@ -69,6 +69,7 @@ class Recipe(LossOptions):
     score_threshold: float
     """Θ: an episode with at least this score is a success."""
     hidden: tuple[int, ...] = (16,)
+    activation: Literal["relu", "tanh"] = "relu"
     biases: bool = False
     normalize: bool = True
     estimator: Literal["policy-gradient", "evolution"] = "evolution"
@@ -108,8 +109,12 @@ class Recipe(LossOptions):
 
     @property
     def card(self) -> dict[str, Any]:
-        """The settings that do not depend on the world, as plain data: a service publishes them."""
-        return {name: getattr(self, name) for name in CARD}
+        """The settings that do not depend on the world, as plain data: a service publishes them.
+
+        What older devices do anyway is left out, so that they can read it.
+        """
+        every = {name: getattr(self, name) for name in CARD}
+        return {name: value for name, value in every.items() if FIRST.get(name) != value}
 
     @classmethod
     def read(
@@ -127,6 +132,8 @@ class Recipe(LossOptions):
         it decides what is asked of this device, not how much ε a report costs: the mechanism and
         the ledger decide that.
         """
+        if isinstance(card, dict):
+            card = FIRST | card
         if not isinstance(card, dict) or set(card) != set(CARD):
             raise PgcError("the service's recipe is not one that this version of pgc knows")
         hints = get_type_hints(cls)
@@ -185,3 +192,5 @@ CARD = tuple(
     if f.name not in ("bounds", "actions", "max_steps", "score_threshold", "image")
 )
 """The names of the fields that do not depend on the world."""
+FIRST = {"activation": "relu"}
+"""What a card means that was published before it could say so."""

@@ -109,7 +109,7 @@ class Model:
             )
             mechanism, self.score_bit = problem.randomiser.mechanism, problem.randomiser.score_bit
             theta = initial_theta(
-                trial_seed(self.config.seed, 0), self.training.policy, self.config.initial
+                trial_seed(self.config.seed, 0), self.training.policy, problem.initial
             )
         else:
             own = build_own(self.config)

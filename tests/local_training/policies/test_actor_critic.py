@@ -45,16 +45,23 @@ def test_a_batch_of_networks_is_the_networks_one_by_one(rng):
 
 
 @pytest.mark.parametrize(
-    ("hidden", "biases"),
+    ("hidden", "biases", "activation"),
     [
-        ((6, 5), True),
-        pytest.param((16,), False, marks=pytest.mark.more),
-        pytest.param((), True, marks=pytest.mark.more),
+        ((6, 5), True, "relu"),
+        ((6, 5), True, "tanh"),
+        pytest.param((16,), False, "relu", marks=pytest.mark.more),
+        pytest.param((), True, "relu", marks=pytest.mark.more),
     ],
 )
-def test_backward_is_the_derivative(hidden, biases, x64, rng):
+def test_backward_is_the_derivative(hidden, biases, activation, x64, rng):
     """Outer products of `backward`'s cotangents and `forward`'s inputs are what automatic differentiation gives."""
-    net = ActorCritic(observation_dim=4, actions=Categorical(3), hidden=hidden, biases=biases)
+    net = ActorCritic(
+        observation_dim=4,
+        actions=Categorical(3),
+        hidden=hidden,
+        biases=biases,
+        activation=activation,
+    )
     theta, s = jnp.asarray(rng.normal(size=net.dim)), jnp.asarray(rng.normal(size=4))
     to_logits, to_value = jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.normal())
     _, _, inputs = net.forward(net.unflatten(theta), s)

@@ -85,10 +85,10 @@ def test_while_playing_as_well(estimator):
 
 
 def start_alike(observation_shape, outputs):
-    from pgc.deliver.initial import initial_theta
+    from pgc.deliver.initial import Initial, initial_theta
     from pgc.numerics.randomness import trial_seed
 
-    theta = np.asarray(initial_theta(trial_seed(0, 0), NET, "glorot"))
+    theta = np.asarray(initial_theta(trial_seed(0, 0), NET, Initial("glorot")))
     return from_function(lambda t, o: NET.apply(NET.unflatten(t), o), theta)
 
 

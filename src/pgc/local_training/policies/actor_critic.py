@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from pgc.local_training.recipe import Recipe
 from pgc.spaces import Actions
 
+ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 FLAT = 0.3
 """The factor by which a `flat` initialisation scales the policy head."""
 
@@ -40,7 +41,7 @@ class Params(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ActorCritic:
-    """Shared ReLU layers, then a linear policy head (logits) and a linear value head.
+    """Shared layers (ReLU, or tanh), then a linear policy head (logits) and a linear value head.
 
     The paper's network is `hidden=(16,), biases=False` on CartPole: θ^(c) ∈ R^{16×4}, θ^(p) ∈
     R^{2×16}, θ^(v) ∈ R^{1×16}, d = 112.
@@ -49,6 +50,7 @@ class ActorCritic:
     observation_dim: int
     actions: Actions
     hidden: tuple[int, ...] = (16,)
+    activation: Literal["relu", "tanh"] = "relu"
     biases: bool = False
     bounds: tuple[tuple[float, float], ...] | None = None
     """The public box that is scaled to [−1, 1] for the network; None leaves observations as is."""
@@ -60,6 +62,7 @@ class ActorCritic:
             observation_dim=len(recipe.bounds),
             actions=actions,
             hidden=recipe.hidden,
+            activation=recipe.activation,
             biases=recipe.biases,
             bounds=recipe.bounds if recipe.normalize else None,
         )
@@ -102,7 +105,7 @@ class ActorCritic:
         """
         inputs = [self._seen(observation)]
         for layer in params.shared:
-            inputs.append(jax.nn.relu(_affine(layer, inputs[-1])))
+            inputs.append(ACTIVATIONS[self.activation](_affine(layer, inputs[-1])))
         return (
             _affine(params.policy, inputs[-1]),
             _affine(params.value, inputs[-1])[0],
@@ -128,7 +131,11 @@ class ActorCritic:
             + to_value * params.value.weight[0]
         )
         for layer, output in zip(reversed(params.shared), reversed(inputs), strict=False):
-            cotangents.append(jnp.where(output > 0, back, 0.0))
+            cotangents.append(
+                jnp.where(output > 0, back, 0.0)
+                if self.activation == "relu"
+                else back * (1 - output * output)
+            )
             back = sum_of_products(list(layer.weight), list(cotangents[-1]))
         return tuple(reversed(cotangents))
 

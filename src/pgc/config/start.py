@@ -1,0 +1,190 @@
+"""θ_0 from somewhere else: a run, a file, a network of PyTorch or Stable-Baselines3.
+
+A config holds the numbers themselves (`base64:…`), not the path that they came from: so a run is
+still a function of its config and seed, on any machine and whatever becomes of the file. What is
+known of where they came from goes into privacy.json, because a start that was trained on people's
+data is not free.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from pgc.config.config import TrainConfig
+from pgc.config.files import from_yaml
+from pgc.errors import PgcError, in_one_line, require
+from pgc.local_training.worlds.registry import world_of
+from pgc.spaces import Actions, Gaussian
+
+INLINE = "base64:"
+NETWORK = ("policy", "hidden", "activation", "biases", "normalize", "bounds")
+"""The settings that a start which is a run decides: its θ means nothing without them."""
+UNKNOWN = "unknown: if it was trained on people's data, what they are promised is not in this file"
+
+
+class Start(NamedTuple):
+    """A θ_0, what it is a θ of, and where it came from."""
+
+    theta: np.ndarray
+    settings: dict[str, Any]
+    """The settings of the network that it belongs to, as far as they are known."""
+    origin: str
+
+
+def with_start(config: TrainConfig) -> TrainConfig:
+    """Returns the config with the numbers of the start that it names, and the network of these."""
+    if config.start is None or config.start.startswith(INLINE):
+        return config
+    found = read_start(Path(config.start), lambda: world_of(config).actions)
+    given = {name: value for name, value in found.settings.items() if value is not None}
+    named = str(given.get("policy", ""))
+    if ":" in named and named != config.policy:  # a file must not decide which code is run
+        raise PgcError(
+            f"the start {config.start} is of a policy of its own: give --policy {named} if you "
+            "trust that code"
+        )
+    return replace(config, **given, start=inline(found.theta), start_origin=found.origin)
+
+
+def theta_of(config: TrainConfig, dim: int) -> tuple[float, ...] | None:
+    """Returns the θ_0 that a config holds, for a network with d = `dim`; None if it is drawn."""
+    if config.start is None:
+        return None
+    try:
+        raw = base64.b64decode(config.start.removeprefix(INLINE), validate=True)
+        theta = np.frombuffer(raw, "<f4")
+    except ValueError:
+        raise PgcError("the start in this config is damaged") from None
+    if len(theta) != dim or not np.isfinite(theta).all():
+        raise PgcError(
+            f"the start has {len(theta)} numbers, and the network d = {dim}: give the --hidden, "
+            "--activation and --biases that it was trained with"
+        )
+    return tuple(map(float, theta))
+
+
+def inline(theta: np.ndarray) -> str:
+    """Returns the form in which a config holds θ_0."""
+    return INLINE + base64.b64encode(np.asarray(theta, "<f4").tobytes()).decode()
+
+
+def read_start(path: Path, actions: Callable[[], Actions]) -> Start:
+    """Returns the start that a path names.
+
+    It is a run folder, a file of safetensors or numpy.save, or one of PyTorch (.pt, .pth) or
+    Stable-Baselines3 (.zip).
+    """
+    try:
+        if path.is_dir():
+            return _of_run(path)
+        if path.suffix in (".pt", ".pth", ".zip"):
+            return _of_torch(path, actions())
+        data = path.read_bytes()
+        found = np.load(io.BytesIO(data)) if path.suffix == ".npy" else _theta_in(load(data))
+        return Start(np.asarray(found, np.float32).ravel(), {}, UNKNOWN)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise PgcError(f"{path} cannot be read as a start ({in_one_line(error)})") from None
+
+
+def _of_run(path: Path) -> Start:
+    config = from_yaml((path / "config.yaml").read_text(encoding="utf-8"))
+    theta = _theta_in(load((path / "policy.safetensors").read_bytes()))
+    statement = json.loads((path / "privacy.json").read_text(encoding="utf-8"))
+    settings = {name: getattr(config, name) for name in NETWORK}
+    return Start(theta, settings, _origin(statement))
+
+
+def _origin(statement: dict[str, Any]) -> str:
+    """Says in words what a run's own privacy.json makes of its θ."""
+    if statement.get("public"):
+        return "public: trained in a simulator, on nobody's data"
+    epsilon = statement.get("epsilon")
+    before = statement.get("start") or ""
+    behind = f"; that began with a start of its own ({before})" if before else ""
+    if isinstance(epsilon, int | float) and math.isfinite(epsilon):
+        return (
+            f"private: each agent of the run that it came from spent ε = {epsilon:g} on it; who "
+            f"takes part in both runs spends both{behind}"
+        )
+    return (
+        "NOT private: trained without ε, on what may be people's data. If those were simulated, "
+        f"say --public when you train{behind}"
+    )
+
+
+def _theta_in(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns the averaged policy of the first trial, or the only vector that there is."""
+    if "averaged" in arrays or "theta" in arrays:
+        found = arrays.get("averaged", arrays.get("theta"))
+        assert found is not None
+        return found[0] if found.ndim == 2 else found
+    if len(arrays) != 1:
+        raise ValueError(f"it holds {', '.join(sorted(arrays))}; one vector θ was expected")
+    return next(iter(arrays.values()))
+
+
+def _of_torch(path: Path, actions: Actions) -> Start:
+    torch = require("torch", "torch")
+    data: Any = path
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as file:
+            data = io.BytesIO(file.read("policy.pth"))
+    weights = torch.load(data, map_location="cpu", weights_only=True)
+    if not isinstance(weights, dict):
+        raise ValueError("it holds no state_dict; save module.state_dict()")
+    arrays = {name: value.numpy() for name, value in weights.items() if hasattr(value, "numpy")}
+    of_sb3 = "action_net.weight" in arrays
+    layers = _layers(arrays, of_sb3)
+    head, bias = layers[-1]
+    if isinstance(actions, Gaussian):  # ours are in units of half the range, around its middle
+        low, high = np.array(actions.low), np.array(actions.high)
+        head, bias = (
+            head / (((high - low) / 2)[:, None]),
+            (bias - (high + low) / 2) * 2 / (high - low),
+        )
+    if len(head) != actions.outputs:
+        raise ValueError(
+            f"its last layer has {len(head)} outputs; the world needs {actions.outputs}"
+        )
+    value = [np.zeros(head.shape[1]), np.zeros(1)]  # a critic is not carried over
+    pieces = [x for layer in layers[:-1] for x in layer] + [head, bias, *value]
+    settings: dict[str, Any] = {
+        "hidden": tuple(len(bias) for _, bias in layers[:-1]),
+        "biases": True,
+        "normalize": False,
+        "activation": "tanh" if of_sb3 else None,  # a state_dict does not say
+    }
+    return Start(np.concatenate([x.ravel() for x in pieces]).astype(np.float32), settings, UNKNOWN)
+
+
+def _layers(arrays: dict[str, np.ndarray], of_sb3: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Returns weights and biases of a policy's layers, in order: of Stable-Baselines3's MlpPolicy,
+    or of a torch.nn.Sequential of linear layers.
+    """
+    prefix = "mlp_extractor.policy_net."
+    names = [
+        name.removesuffix(".weight")
+        for name in arrays
+        if name.endswith(".weight") and (name.startswith(prefix) if of_sb3 else True)
+    ] + (["action_net"] if of_sb3 else [])
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    for name in names:
+        weight = arrays[f"{name}.weight"].astype(float)
+        if weight.ndim != 2 or (found and weight.shape[1] != len(found[-1][1])):
+            raise ValueError("its layers are not linear ones, each after the last")
+        found.append((weight, arrays.get(f"{name}.bias", np.zeros(len(weight))).astype(float)))
+    if not found:
+        raise ValueError("it has no linear layers")
+    return found
