@@ -17,8 +17,10 @@ COMMON: dict[str, Any] = dict(
     seed=5,
     step_decay=math.inf,
     report_norm=math.inf,
+    spread=1.0,
+    constant=False,
 )
-"""A step that does not shrink and reports of any length were the default when these bits were recorded."""
+"""These were the defaults when the bits were recorded: a step that does not shrink, reports of any length, one σ for all."""
 RUNS: dict[str, dict[str, Any]] = {
     "default": {},
     "default, its step shrinks": dict(step_decay=None, report_norm=None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,8 @@ class Connection:
     threshold: float | None = None
     """Θ, for a world that is not built in."""
     bounds: tuple[str, ...] | None = None
-    """The public box of the observations, for a world that is not built in: INDEX=low:high."""
+    """The public box of the observations, for a world that is not built in: INDEX=low:high. By
+    default the one that the service publishes."""
     recipe: str | None = None
     """The recipe that this device agrees to, by the fingerprint that pgc slot prints. Another one
     is refused, whoever publishes it. By default the service's recipe is followed."""
@@ -62,8 +63,13 @@ class Connection:
         """Returns the token of one device."""
         return one_token() if self.token_file is None else read_tokens(self.token_file)[0]
 
-    def recipe_for(self, world: World, token: str) -> Recipe:
-        """Returns the service's recipe, completed for this world, if it is one for it."""
+    def world_and_recipe(self, token: str) -> tuple[World, Recipe]:
+        """Returns this device's world, and the service's recipe, completed for it.
+
+        Observations are scaled by the box that the service publishes, unless the device has its
+        own: it must be the same for all.
+        """
+        from pgc.local_training.worlds.registry import world_of
         from pgc.service.fleet import recipe_for
 
         with self.connect(token) as service:
@@ -73,13 +79,19 @@ class Connection:
             raise PgcError(
                 f"the service trains for {trains}; this device's world is {self.world} (--world)"
             )
+        bounds, published = self.bounds, card.get("bounds")
+        if bounds is None and published is not None:
+            if not isinstance(published, list) or not all(isinstance(b, str) for b in published):
+                raise PgcError("the service's bounds are not ones that this version of pgc knows")
+            bounds = tuple(published)
+        world = world_of(replace(self, bounds=bounds))
         recipe = recipe_for(world, card.get("recipe"))
         if self.recipe is not None and recipe.fingerprint != self.recipe:
             raise PgcError(
                 f"the service's recipe is {recipe.fingerprint}, and this device agreed to "
                 f"{self.recipe} (--recipe)"
             )
-        return recipe
+        return world, recipe
 
 
 def one_token() -> str:

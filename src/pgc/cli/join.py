@@ -64,7 +64,6 @@ def join(given: list[str]) -> int:
     import numpy as np
 
     from pgc.local_training.worlds.population import Population
-    from pgc.local_training.worlds.registry import world_of
     from pgc.randomise.device import EXACT
     from pgc.randomise.mechanisms.registry import find_mechanism
     from pgc.service.fleet import Fleet
@@ -74,7 +73,7 @@ def join(given: list[str]) -> int:
     if args.mechanism is not None:
         accepts = (*EXACT, find_mechanism(args.mechanism).name)
     admitted, ledgers = _admitted(args)
-    world = world_of(args)
+    world, recipe = args.world_and_recipe(admitted[0])
     varied = world.default_population if args.population is None else args.population
     begun = said = time.monotonic()
 
@@ -104,7 +103,7 @@ def join(given: list[str]) -> int:
         simulated=simulated,
         world=world,
         population=Population.parse(world, varied),
-        recipe=args.recipe_for(world, admitted[0]),
+        recipe=recipe,
         accepts=accepts,
         seed=int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed,
         say=say,

@@ -33,15 +33,14 @@ class Slot(Connection):
 def slot(given: list[str]) -> int:
     """Runs `pgc slot` with the given flags."""
     require("httpx", "service")
-    from pgc.local_training.worlds.registry import world_of
     from pgc.service.fleet import make_player
     from pgc.wire import Offer
 
     args = parse(Slot, "slot", given)
     if args.plays < 1:
         raise PgcError("--plays must be at least 1")
-    token, world = args.token(), world_of(args)
-    recipe = args.recipe_for(world, token)
+    token = args.token()
+    world, recipe = args.world_and_recipe(token)
     with args.connect(token) as service:
         received = service.offer()
     if received is None:

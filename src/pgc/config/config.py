@@ -58,6 +58,10 @@ class TrainConfig:
     The subspace is public and costs no ε. By default quadratic if its dimension is at most
     12·min(1, ε) for the ε of one report, else linear; full for a policy in PyTorch, or where linear
     has more than 256 dimensions."""
+    constant: bool | None = None
+    """Whether a linear subspace has a constant beside the observations, and the network biases to
+    express it. By default if 0 is not in the public box of some number: it is then no usual value,
+    and a policy without a constant could only turn around it."""
     subspace_dim: int = 8
     """Dimension of the subspace of --subspace random."""
     control: bool = False
@@ -77,8 +81,11 @@ class TrainConfig:
     the reward threshold with which the world is registered, if any."""
     bounds: tuple[str, ...] | None = None
     """The public box in which observations usually lie, for a world that is not built in:
-    INDEX=low:high for one or more of the numbers of an observation. The others are found with
-    random actions in the default environment, before there is any agent, so this costs no ε."""
+    INDEX=low:high for one or more of the numbers of an observation. The others are found by play in
+    the default environment, before there is any agent, so this costs no ε."""
+    public_steps: int = 40_000
+    """Steps of that play, in which a small search learns what good play looks like. Fewer take less
+    time where the environment is slow; after 1,000 the actions are only random."""
     population: tuple[str, ...] | None = None
     """How the private parameters ψ of agents' worlds are distributed: FIELD=v1,v2,… is uniform on
     these values, FIELD=low:high on a range. Several fields can be given (paper:
@@ -93,9 +100,10 @@ class TrainConfig:
     """How an agent estimates a gradient from its episodes: by the policy gradient (as in the
     paper), or by evolution, which tries policies near θ. By default evolution in a subspace of at
     most 256 dimensions with at least 4 local episodes, else policy-gradient."""
-    spread: float = 1.0
+    spread: float | None = None
     """σ of evolution: the standard deviation of the policies that are tried around θ, in the
-    coordinates that are reported."""
+    coordinates that are reported. By default 2/√k in a subspace of k dimensions, so that they are
+    equally far from θ in any number of them."""
     action: Literal["sampled", "argmax"] = "sampled"
     """How agents choose actions in training episodes: sampled from π, or as the argmax of π.
     Evolution always takes the argmax (for continuous actions, the mean)."""
@@ -168,9 +176,9 @@ class TrainConfig:
     the dimension of the subspace, or 4 if the whole gradient is reported (paper: 0.5)."""
     step_decay: float | None = None
     """n₀: after n reports the step is η/√(1 + n/n₀), so that a late burst of hostile reports moves
-    θ less; inf for a step that does not shrink. By default 50/min(1, ε)², for the ε of one report,
-    where --output-cap holds, and inf where it does not, because the policy then grows with the
-    noise, and its steps shrink by themselves (paper: inf)."""
+    θ less; inf for a step that does not shrink. By default 12.5·k/min(1, ε)², for the ε of one
+    report and k as in --learning-rate, where --output-cap holds, and inf where it does not, because
+    the policy then grows with the noise, and its steps shrink by themselves (paper: inf)."""
     uses_per_report: int = 1
     """Number of update steps that are made with each full buffer."""
     max_staleness: int | None = None

@@ -17,13 +17,15 @@ from pgc.errors import PgcError
 BEFORE: dict[str, Any] = {
     "step_decay": math.inf,
     "report_norm": math.inf,
+    "constant": False,
     "activation": "relu",
+    "public_steps": 40_000,
     "public": False,
     "start": None,
     "start_origin": None,
 }
 """What an older pgc did where its config does not say, and the default is another now."""
-SINCE = ("step_decay", "activation", "public", "start", "start_origin")
+SINCE = ("step_decay", "constant", "activation", "public_steps", "public", "start", "start_origin")
 """The fields that configs did not have when the hashes in checkpoints were first made."""
 PACKAGES = ("gymnasium:", "gymnax:")
 """Prefixes of worlds that a package has, which name no code of one's own."""

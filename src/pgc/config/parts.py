@@ -103,14 +103,25 @@ def suitable_subspace(
     return rules.subspace(epsilon, _feature_subspace(policy, bounds, 2).dim)
 
 
+def suitable_constant(config: TrainConfig, policy: Policy | TorchPolicy, bounds: Bounds) -> bool:
+    """Returns whether a linear subspace has a constant where nobody says so.
+
+    A network that came with its numbers (a start) is not given biases that it did not have.
+    """
+    known = isinstance(policy, ActorCritic) and (config.start is None or config.biases)
+    return known and rules.constant(bounds)
+
+
 def suitable_cap(policy: Policy | TorchPolicy) -> float:
     """Returns the cap on the policy's outputs that is used where none is given."""
     return rules.output_cap(policy.actions) if isinstance(policy, ActorCritic) else math.inf
 
 
-def _feature_subspace(policy: Policy, bounds: Bounds, degree: int) -> Subspace:
+def _feature_subspace(
+    policy: Policy, bounds: Bounds, degree: int, constant: bool = False
+) -> Subspace:
     if isinstance(policy, ActorCritic):
-        return FeatureSubspace(policy=policy, bounds=bounds, degree=degree)
+        return FeatureSubspace(policy=policy, bounds=bounds, degree=degree, constant=constant)
     assert isinstance(policy, OwnPolicy)
     return TangentSubspace(policy=policy, bounds=bounds, degree=degree)
 
@@ -132,7 +143,7 @@ def make_recipe(config: TrainConfig, world: World, policy: Policy | TorchPolicy)
         biases=config.biases if known else False,
         normalize=config.normalize,
         estimator="evolution" if config.estimator == "evolution" else "policy-gradient",
-        spread=config.spread,
+        spread=1.0 if config.spread is None else config.spread,
         std=actions.std if isinstance(actions, Gaussian) else 0.5,
         action=config.action,
         score="greedy" if config.score == "greedy" else "training",
@@ -160,7 +171,9 @@ def make_subspace(
             f"a {config.subspace} subspace moves the policy's head alone, whose inputs are all 0 "
             "with --initial zeros; use another --initial"
         )
-    made = _feature_subspace(policy, bounds, 1 if config.subspace == "linear" else 2)
+    made = _feature_subspace(
+        policy, bounds, 1 if config.subspace == "linear" else 2, bool(config.constant)
+    )
     if made.dim > MOST_FEATURES:
         raise PgcError(
             f"a {config.subspace} subspace would have {made.dim:,} dimensions; use --subspace full "

@@ -14,6 +14,7 @@ from pgc.config.parts import (
     make_recipe,
     make_subspace,
     suitable_cap,
+    suitable_constant,
     suitable_subspace,
 )
 from pgc.config.presets import DEFAULT_BUFFER, PAPER_LEARNING_RATE
@@ -112,6 +113,12 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
     where, policy = config.subspace, make_policy(config, world)
     if where is None:
         where = suitable_subspace(policy, world.observation_bounds, per_report)
+    if config.constant is None:
+        constant = where == "linear" and suitable_constant(config, policy, world.observation_bounds)
+        config = replace(config, constant=constant)
+    if config.constant and not config.biases:
+        config = replace(config, biases=True)
+        policy = make_policy(config, world)
     subspace = make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
     directions = 0 if subspace is None else subspace.dim
     episodes = (
@@ -148,7 +155,8 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
         estimator=config.estimator or rules.estimator(directions, episodes),
         score=config.score or ("greedy" if episodes > 1 else "training"),
         output_cap=cap,
-        step_decay=rules.step_decay(per_report, cap)
+        spread=rules.spread(directions) if config.spread is None else config.spread,
+        step_decay=rules.step_decay(per_report, cap, directions)
         if config.step_decay is None
         else config.step_decay,
         buffer_size=buffer_size,
@@ -194,6 +202,7 @@ def build_own(config: TrainConfig) -> OwnProblem:
         if config.local_episodes is None
         else config.local_episodes,
         buffer_size=buffer_size,
+        spread=rules.spread(0) if config.spread is None else config.spread,
         step_decay=math.inf if config.step_decay is None else config.step_decay,
         learning_rate=rules.learning_rate(gradient_epsilon, buffer_size, 0)
         if config.learning_rate is None

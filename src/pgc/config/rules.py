@@ -11,7 +11,7 @@ import math
 from typing import Literal
 
 from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
-from pgc.spaces import Actions, Gaussian
+from pgc.spaces import Actions, Bounds, Gaussian
 
 DIMENSION_PER_EPSILON = 12
 """A quadratic subspace is used only if its dimension is at most this times min(1, ε), because noise
@@ -19,8 +19,12 @@ grows with the dimension."""
 STEP = 0.025
 """How far one report would move the policy's outputs at public states if there were no noise."""
 LARGEST_OUTPUT = 2.0
-STEP_DECAY = 50.0
-"""n₀ of a step that shrinks as 1/√(1 + n/n₀): about as many reports as CartPole needs at ε = 1."""
+STEP_DECAY = 12.5
+"""n₀/k of a step that shrinks as 1/√(1 + n/n₀). CartPole, with k = 4, needs about n₀ reports at
+ε = 1."""
+RADIUS = 2.0
+"""How far from θ policies are tried, in the coordinates that are reported: about as far as the
+largest outputs go."""
 LONGEST_REPORT = 1.5
 """Reports are shortened to this many times the root mean square length of an honest one, where
 their lengths differ: few honest reports are longer, and a hostile one could be without end."""
@@ -40,6 +44,13 @@ def local_episodes(epsilon: float, directions: int) -> int:
 def subspace(epsilon: float, quadratic_dim: int) -> Literal["linear", "quadratic"]:
     """Returns `quadratic` if its dimension is small enough for this ε, else `linear`."""
     return "quadratic" if quadratic_dim <= DIMENSION_PER_EPSILON * min(1.0, epsilon) else "linear"
+
+
+def constant(bounds: Bounds) -> bool:
+    """Returns whether a linear policy needs a constant: if 0 is not in the public box of some
+    number, and so is no usual value of it.
+    """
+    return any(low > 0 or high < 0 for low, high in bounds)
 
 
 def estimator(directions: int, episodes: int) -> Literal["evolution", "policy-gradient"]:
@@ -65,16 +76,25 @@ def learning_rate(epsilon: float, buffer_size: int, directions: int) -> float:
     return STEP * buffer_size * math.sqrt(directions or 4) / 2 * math.tanh(epsilon / 2)
 
 
-def step_decay(epsilon: float, cap: float) -> float:
-    """Returns n₀ of the shrinking step: 50/min(1, ε)² where outputs are capped, else inf.
+def spread(directions: int) -> float:
+    """Returns σ = 2/√k: tried policies are about equally far from θ in any number k of directions.
 
-    A mean of so many reports is equally precise at every ε up to 1.
+    If the whole gradient is reported (0 directions), σ = 1.
+    """
+    return RADIUS / math.sqrt(directions or 4)
+
+
+def step_decay(epsilon: float, cap: float, directions: int) -> float:
+    """Returns n₀ of the shrinking step: 12.5·k/min(1, ε)² where outputs are capped, else inf.
+
+    A mean of so many reports is equally precise at every ε up to 1 and in any number k of
+    directions. If the whole gradient is reported (0 directions), k = 4.
 
     With a cap the norm of θ stays the same, so steps of one size would let the last reports undo
     what thousands of earlier ones did. Without a cap noise makes the norm grow, and steps of one
     size mean less and less.
     """
-    return STEP_DECAY / min(1.0, epsilon) ** 2 if cap < math.inf else math.inf
+    return STEP_DECAY * (directions or 4) / min(1.0, epsilon) ** 2 if cap < math.inf else math.inf
 
 
 def output_cap(actions: Actions) -> float:

@@ -61,7 +61,7 @@ def validate(config: TrainConfig) -> None:
     )
     for name in (
         "submissions_per_agent", "workers", "subspace_dim", "uses_per_report", "stop_window",
-        "submissions", "trials", "eval_episodes",
+        "submissions", "trials", "eval_episodes", "public_steps",
     ):  # fmt: skip
         demand(
             getattr(config, name) >= 1, f"{name} must be at least 1, not {getattr(config, name)}"
@@ -121,7 +121,10 @@ def validate(config: TrainConfig) -> None:
         not config.public or config.epsilon == math.inf,
         "public is for runs in a simulator, which need no privacy: give --epsilon inf as well",
     )
-    demand(config.spread > 0, f"spread must be greater than 0, not {config.spread:g}")
+    demand(
+        config.spread is None or config.spread > 0,
+        f"spread must be greater than 0, not {config.spread}",
+    )
     demand(
         config.output_cap is None or config.output_cap > 0,
         f"output_cap must be greater than 0 (inf for none), not {config.output_cap}",

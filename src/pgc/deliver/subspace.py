@@ -102,7 +102,8 @@ class FeatureSubspace:
 
     A = (H Hᵀ/m + r·I)⁻¹ H Φᵀ/m is the ridge regression of each feature on H, where H are the head's
     inputs at m public states and Φ the features there. With `degree` 1 the features are the
-    (scaled) observations themselves; `degree` 2 adds their products. A head is linear, so θ + W c
+    (scaled) observations themselves, and a constant if one is wanted; `degree` 2 adds their
+    products. A head is linear, so θ + W c
     adds Φᵀc for a c of any size, as far as the regression fits. (The directions of all layers would
     do so for a small c only: docs/learning-under-noise.md.)
     """
@@ -111,6 +112,8 @@ class FeatureSubspace:
     bounds: Bounds
     """The public box in which observations usually lie."""
     degree: int = 1
+    constant: bool = False
+    """Whether a constant is one of the features, for policies that have biases."""
     weight: float = 1.0
     """The factor of a product of two coordinates, where a coordinate has 1. A larger factor lets
     products be learnt faster and adds more noise to them."""
@@ -118,7 +121,8 @@ class FeatureSubspace:
     @property
     def dim(self) -> int:
         """Dimension k of the subspace: the number of features times that of contrasts."""
-        return count(len(self.bounds), self.degree) * int(self.policy.actions.contrasts.shape[0])
+        features = count(len(self.bounds), self.degree) + self.constant
+        return features * int(self.policy.actions.contrasts.shape[0])
 
     def basis(self, theta: jax.Array) -> jax.Array:
         """Returns the basis W (d, k) at this θ."""
@@ -139,7 +143,8 @@ class FeatureSubspace:
 
     @cached_property
     def _features(self) -> np.ndarray:
-        return features(public_points(len(self.bounds)), self.degree, self.weight)
+        made = features(public_points(len(self.bounds)), self.degree, self.weight)
+        return np.concatenate([np.ones_like(made[:1]), made]) if self.constant else made
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,6 +116,7 @@ def make_app(keeper: Keeper) -> FastAPI:
             "numbers": len(it.published.template.theta),
             "world": None if it.training is None else it.config.world,
             "recipe": None if it.recipe is None else it.recipe.card,
+            "bounds": it.config.bounds,
             "config": to_yaml(it.config),
         }
 

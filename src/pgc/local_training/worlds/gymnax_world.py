@@ -21,11 +21,10 @@ from pgc.local_training.worlds.gymnasium_spaces import (
 )
 from pgc.local_training.worlds.host import (
     DEFAULT_STEPS,
-    PROBE_STEPS,
     box_around,
     given_bounds,
-    random_action,
 )
+from pgc.local_training.worlds.public_play import PUBLIC_STEPS, public_scales
 from pgc.spaces import Bounds, Gaussian
 
 MOST_NUMBERS = 256
@@ -49,6 +48,7 @@ class GymnaxWorld(CompiledWorld):
         max_steps: int | None,
         threshold: float | None,
         bounds: tuple[str, ...] | None,
+        public_steps: int,
     ) -> None:
         gymnax = require("gymnax", "gymnax")
         try:
@@ -79,7 +79,7 @@ class GymnaxWorld(CompiledWorld):
             )
         observation, self._acting = self._spaces()
         self.actions, self.observation_dim = self._acting.actions, observation.dim
-        self.observation_bounds = self._box(observation, bounds)
+        self.observation_bounds = self._box(observation, bounds, public_steps)
 
     def __eq__(self, other: object) -> bool:
         return self is other  # `gymnax_world` makes one world for each setting
@@ -153,33 +153,57 @@ class GymnaxWorld(CompiledWorld):
             acting_of(as_gymnasium(self._env.action_space(self._params)), self.name),
         )
 
-    def _box(self, observation: Observation, given: tuple[str, ...] | None) -> Bounds:
-        """Returns the public box, from a probe of the default environment with random actions (see
-        `host.given_bounds`).
-        """
+    def _box(
+        self, observation: Observation, given: tuple[str, ...] | None, public_steps: int
+    ) -> Bounds:
+        """Returns the public box, found by play in the default environment (`public_play.py`)."""
 
-        def seen() -> np.ndarray:
-            rng, step = np.random.default_rng(0), jax.jit(self.step)
-            state, rows, since = self.reset(jax.random.key(0), self.default_psi), [], 0
-            for i in range(PROBE_STEPS):
-                rows.append(np.asarray(self.observe(state), float))
-                state, _, terminated = step(
-                    jax.random.key(i),
-                    state,
-                    jnp.asarray(random_action(self.actions, rng)),
-                    self.default_psi,
-                )
-                since += 1
-                if terminated or since >= self.max_steps:
-                    state, since = self.reset(jax.random.key(i), self.default_psi), 0
-            return np.asarray(rows)
+        def probe() -> np.ndarray:
+            return box_around(public_scales(_Usual(self), self.actions, public_steps), observation)
 
-        return given_bounds(observation, self.name, given, lambda: box_around(seen(), observation))
+        return given_bounds(observation, self.name, given, probe)
+
+
+class _Usual:
+    """The default environment, step by step, for public play."""
+
+    def __init__(self, world: GymnaxWorld) -> None:
+        self._most, self._state = world.max_steps, None
+        self._taken = self._seed = 0
+
+        # one call each: most of the time is spent on calls
+        def reset(seed: jax.Array) -> Any:
+            state = world.reset(jax.random.key(seed), world.default_psi)
+            return state, world.observe(state)
+
+        def step(seed: jax.Array, taken: jax.Array, state: Any, action: jax.Array) -> Any:
+            key = jax.random.fold_in(jax.random.key(seed), taken)
+            state, reward, terminated = world.step(key, state, action, world.default_psi)
+            return state, (world.observe(state), reward, terminated)
+
+        self._reset, self._step = jax.jit(reset), jax.jit(step)
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Begins an episode, and returns its first observation."""
+        self._taken, self._seed = 0, seed
+        self._state, seen = self._reset(seed)
+        return np.asarray(seen, float)
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool]:
+        """Takes one step; returns observation, reward, and whether the episode ended."""
+        self._taken += 1
+        self._state, made = self._step(self._seed, self._taken, self._state, action)
+        seen, reward, terminated = jax.device_get(made)
+        return seen.astype(float), float(reward), bool(terminated) or self._taken >= self._most
 
 
 @lru_cache(16)
 def gymnax_world(
-    name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None
+    name: str,
+    max_steps: int | None,
+    threshold: float | None,
+    bounds: tuple[str, ...] | None,
+    public_steps: int = PUBLIC_STEPS,
 ) -> GymnaxWorld:
     """Returns the world for a setting, always the same object, so that programs are reused."""
-    return GymnaxWorld(name, max_steps, threshold, bounds)
+    return GymnaxWorld(name, max_steps, threshold, bounds, public_steps)

@@ -23,15 +23,13 @@ from pgc.local_training.worlds.gymnasium_spaces import (
     acting_of,
     observation_of,
 )
+from pgc.local_training.worlds.public_play import PUBLIC_STEPS, Scales, public_scales
 from pgc.spaces import Actions, Bounds
 
 DEFAULT_STEPS = 1000
 """The time limit of an environment that has none of its own."""
-PROBE_STEPS = 1000
 HUGE = 1e6
 """A limit of an observation space that is at least this large is ignored."""
-WIDER = 1.25
-"""The factor by which the public box is wider than what the probe saw."""
 
 
 class EnvironmentFailed(PgcError):
@@ -78,11 +76,15 @@ class HostWorld(World):
 
 @lru_cache(16)
 def host_world(
-    name: str, max_steps: int | None, threshold: float | None, bounds: tuple[str, ...] | None
+    name: str,
+    max_steps: int | None,
+    threshold: float | None,
+    bounds: tuple[str, ...] | None,
+    public_steps: int = PUBLIC_STEPS,
 ) -> HostWorld:
     """Returns the world of that name.
 
-    Where the public box is not given, a probe of the *default* environment finds it.
+    Where the public box is not given, public play in the *default* environment finds it.
     """
     creator = find(name)
     try:
@@ -100,7 +102,8 @@ def host_world(
     psi: Any = namedtuple("Psi", list(usual))  # type: ignore[misc]
 
     def probe() -> np.ndarray:
-        return box_around(_seen(env, observation, acting, limit, name), observation)
+        usual = _Usual(env, observation, acting, int(limit), name)
+        return box_around(public_scales(usual, acting.actions, public_steps), observation)
 
     if observation.image and bounds:
         raise PgcError(
@@ -135,9 +138,9 @@ def given_bounds(
 ) -> Bounds:
     """Returns the public box in which observations usually lie.
 
-    Bounds that are given (`INDEX=low:high`) are taken. The others come from a few episodes of
-    random actions in the default environment, before there is any agent: they are public, cost no
-    ε, and do not depend on any agent's ψ.
+    Bounds that are given (`INDEX=low:high`) are taken. The others come from play in the default
+    environment, before there is any agent (`public_play.py`): they are public, cost no ε, and do
+    not depend on any agent's ψ.
     """
     known = dict(_bound(text, observation.dim, name) for text in given or ())
     box = np.stack([observation.low, observation.high])
@@ -146,16 +149,14 @@ def given_bounds(
     return tuple(known.get(i, (float(low), float(high))) for i, (low, high) in enumerate(box.T))
 
 
-def box_around(seen: np.ndarray, observation: Observation) -> np.ndarray:
-    """Returns a box (2, n) that is a little wider than what was seen (m, n), and never wider than
-    the environment's own space.
+def box_around(scales: Scales, observation: Observation) -> np.ndarray:
+    """Returns the box (2, n): one standard deviation to either side of the mean.
+
+    The largest values would be a poor scale: a lander that crashes turns twenty times as fast as
+    one that flies.
     """
-    low, high = seen.min(axis=0), seen.max(axis=0)
-    middle, half = (low + high) / 2, (high - low) / 2 * WIDER
-    low, high = (
-        np.maximum(middle - half, observation.low),
-        np.minimum(middle + half, observation.high),
-    )
+    middle, half = scales
+    low, high = middle - half, middle + half
     # For a number that never changed, or by less than a float32 can tell, take the space's own
     # limits, or an interval around it.
     flat = high - low < 1e-5 * np.maximum(np.abs(middle), 1e-4)
@@ -168,29 +169,29 @@ def box_around(seen: np.ndarray, observation: Observation) -> np.ndarray:
     return np.stack([low, high])
 
 
-def _seen(env: Any, observation: Observation, acting: Acting, limit: int, name: str) -> np.ndarray:
-    """Returns the observations that random actions lead to in the default environment."""
-    rng = np.random.default_rng(0)
-    rows, since = [reset(env, observation, name, 0)], 0
-    for _ in range(PROBE_STEPS):
-        since += 1
-        row, _, terminated, truncated = step(
-            env, observation, acting, random_action(acting.actions, rng), name
+@dataclass
+class _Usual:
+    """The default environment, for public play."""
+
+    env: Any
+    observation: Observation
+    acting: Acting
+    limit: int
+    name: str
+    _steps: int = 0
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Begins an episode, and returns its first observation."""
+        self._steps = 0
+        return reset(self.env, self.observation, self.name, seed)
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool]:
+        """Takes one step; returns observation, reward, and whether the episode ended."""
+        self._steps += 1
+        row, reward, terminated, truncated = step(
+            self.env, self.observation, self.acting, action, self.name
         )
-        rows.append(row)
-        if terminated or truncated or since >= limit:
-            rows.append(reset(env, observation, name, None))
-            since = 0
-    return np.asarray(rows, float)
-
-
-def random_action(actions: Actions, rng: np.random.Generator) -> Any:
-    """Draws an action uniformly from the action space."""
-    return (
-        rng.integers(actions.count)
-        if hasattr(actions, "count")
-        else rng.uniform(actions.low, actions.high)
-    )
+        return row, reward, terminated or truncated or self._steps >= self.limit
 
 
 def reset(env: Any, observation: Observation, name: str, seed: int | None) -> np.ndarray:

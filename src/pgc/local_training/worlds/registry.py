@@ -11,6 +11,7 @@ from pgc.local_training.worlds.cartpole import CartPole
 from pgc.local_training.worlds.mountain_car import MountainCar
 from pgc.local_training.worlds.pendulum import Pendulum
 from pgc.local_training.worlds.population import Population, Variation
+from pgc.local_training.worlds.public_play import PUBLIC_STEPS
 
 WORLDS: dict[str, type[CompiledWorld]] = {
     world.name: world for world in (CartPole, Acrobot, MountainCar, Pendulum)
@@ -40,7 +41,11 @@ class Settings(Protocol):
 def world_of(config: Settings) -> World:
     """Returns the world that a config names."""
     return make_world(
-        config.world, max_steps=config.max_steps, threshold=config.threshold, bounds=config.bounds
+        config.world,
+        max_steps=config.max_steps,
+        threshold=config.threshold,
+        bounds=config.bounds,
+        public_steps=getattr(config, "public_steps", PUBLIC_STEPS),
     )
 
 
@@ -50,12 +55,14 @@ def make_world(
     max_steps: int | None = None,
     threshold: float | None = None,
     bounds: tuple[str, ...] | None = None,
+    public_steps: int = PUBLIC_STEPS,
 ) -> World:
     """Returns a built-in world by its name, `gymnasium:ID`, `gymnax:ID`, or MODULE:CLASS of a
     user's own Gymnasium environment.
 
     For a world that is not built in, `max_steps`, `threshold` (Θ) and `bounds` (the public box of
-    the observations) replace the defaults.
+    the observations) replace the defaults. A box that is not given is found by `public_steps` of
+    play.
     """
     if name in WORLDS:
         if (max_steps, threshold, bounds) != (None, None, None):
@@ -69,10 +76,10 @@ def make_world(
     if name.startswith("gymnax:"):
         from pgc.local_training.worlds.gymnax_world import gymnax_world  # an extra
 
-        return gymnax_world(name, max_steps, threshold, bounds)
+        return gymnax_world(name, max_steps, threshold, bounds, public_steps)
     from pgc.local_training.worlds.host import host_world  # an extra
 
-    return host_world(name, max_steps, threshold, bounds)
+    return host_world(name, max_steps, threshold, bounds, public_steps)
 
 
 def compiled(world: World) -> CompiledWorld:
