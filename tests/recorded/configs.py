@@ -59,11 +59,21 @@ RUNS: dict[str, dict[str, Any]] = {
     "mountain car": dict(world="mountain-car", submissions=10, local_episodes=2),
     "pendulum": dict(world="pendulum", submissions=10, local_episodes=2),
     "on the host": dict(
-        world="gymnasium:CartPole-v1", max_steps=200, threshold=195.0, local_episodes=4
+        world="gymnasium:CartPole-v1",
+        max_steps=200,
+        threshold=195.0,
+        local_episodes=4,
+        bounds=(
+            "0=-0.27477047219872475:0.3656567372381687",
+            "1=-2.177541270852089:2.389555111527443",
+            "2=-0.30611589923501015:0.3151153363287449",
+            "3=-3.2951094210147858:3.51983442902565",
+        ),  # as random actions showed it
     ),
     "on the host, policy gradient": dict(
         world="gymnasium:Pendulum-v1",
         max_steps=50,
+        bounds=("0=-1.0:1.0", "1=-1.0:1.0", "2=-8.0:8.0"),
         estimator="policy-gradient",
         submissions=10,
         local_episodes=2,

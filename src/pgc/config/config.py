@@ -102,8 +102,8 @@ class TrainConfig:
     most 256 dimensions with at least 4 local episodes, else policy-gradient."""
     spread: float | None = None
     """σ of evolution: the standard deviation of the policies that are tried around θ, in the
-    coordinates that are reported. By default 2/√k in a subspace of k dimensions, so that they are
-    equally far from θ in any number of them."""
+    coordinates that are reported. By default such that their outputs differ from those of θ by the
+    same amount in any subspace: 1 with four observations and two actions, less with more."""
     action: Literal["sampled", "argmax"] = "sampled"
     """How agents choose actions in training episodes: sampled from π, or as the argmax of π.
     Evolution always takes the argmax (for continuous actions, the mean)."""

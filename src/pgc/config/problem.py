@@ -155,7 +155,9 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
         estimator=config.estimator or rules.estimator(directions, episodes),
         score=config.score or ("greedy" if episodes > 1 else "training"),
         output_cap=cap,
-        spread=rules.spread(directions) if config.spread is None else config.spread,
+        spread=rules.spread(subspace.power if subspace else None)
+        if config.spread is None
+        else config.spread,
         step_decay=rules.step_decay(per_report, cap, directions)
         if config.step_decay is None
         else config.step_decay,
@@ -202,7 +204,7 @@ def build_own(config: TrainConfig) -> OwnProblem:
         if config.local_episodes is None
         else config.local_episodes,
         buffer_size=buffer_size,
-        spread=rules.spread(0) if config.spread is None else config.spread,
+        spread=rules.spread(None) if config.spread is None else config.spread,
         step_decay=math.inf if config.step_decay is None else config.step_decay,
         learning_rate=rules.learning_rate(gradient_epsilon, buffer_size, 0)
         if config.learning_rate is None

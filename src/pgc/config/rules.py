@@ -22,9 +22,9 @@ LARGEST_OUTPUT = 2.0
 STEP_DECAY = 12.5
 """n₀/k of a step that shrinks as 1/√(1 + n/n₀). CartPole, with k = 4, needs about n₀ reports at
 ε = 1."""
-RADIUS = 2.0
-"""How far from θ policies are tried, in the coordinates that are reported: about as far as the
-largest outputs go."""
+TRIED = 4 / 3
+"""How much the outputs of tried policies differ from those of θ: their mean square over the public
+box, summed over contrasts. It is that of σ = 1 with CartPole's four numbers."""
 LONGEST_REPORT = 1.5
 """Reports are shortened to this many times the root mean square length of an honest one, where
 their lengths differ: few honest reports are longer, and a hostile one could be without end."""
@@ -76,12 +76,13 @@ def learning_rate(epsilon: float, buffer_size: int, directions: int) -> float:
     return STEP * buffer_size * math.sqrt(directions or 4) / 2 * math.tanh(epsilon / 2)
 
 
-def spread(directions: int) -> float:
-    """Returns σ = 2/√k: tried policies are about equally far from θ in any number k of directions.
+def spread(power: float | None) -> float:
+    """Returns the σ with which the outputs of tried policies differ equally from those of θ,
+    whatever the directions are: `power` is how much they change with σ = 1.
 
-    If the whole gradient is reported (0 directions), σ = 1.
+    If that is not known (None), σ = 1.
     """
-    return RADIUS / math.sqrt(directions or 4)
+    return 1.0 if power is None else math.sqrt(TRIED / power)
 
 
 def step_decay(epsilon: float, cap: float, directions: int) -> float:

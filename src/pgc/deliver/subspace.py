@@ -89,6 +89,11 @@ class RandomSubspace:
         """Dimension k of the subspace."""
         return self.size
 
+    @property
+    def power(self) -> None:
+        """Nobody knows what its directions do to the outputs."""
+        return None
+
     def basis(self, theta: jax.Array) -> jax.Array:
         """Returns k orthonormal columns (d, k), the same for every θ."""
         gaussian = np.random.default_rng(self.size).normal(size=(self.policy.dim, self.size))
@@ -123,6 +128,14 @@ class FeatureSubspace:
         """Dimension k of the subspace: the number of features times that of contrasts."""
         features = count(len(self.bounds), self.degree) + self.constant
         return features * int(self.policy.actions.contrasts.shape[0])
+
+    @property
+    def power(self) -> float:
+        """How much a step of 1 in all directions changes the contrasts of the outputs: the sum of
+        their mean squares over the public box.
+        """
+        one = mean_square(len(self.bounds), self.degree, self.weight) + self.constant
+        return one * int(self.policy.actions.contrasts.shape[0])
 
     def basis(self, theta: jax.Array) -> jax.Array:
         """Returns the basis W (d, k) at this θ."""
@@ -170,6 +183,15 @@ class TangentSubspace:
         features = count(len(self.bounds), self.degree) if self.bounds else self._public[1].shape[0]
         return int(features * self.policy.actions.contrasts.shape[0])
 
+    @property
+    def power(self) -> float:
+        """How much a step of 1 in all directions changes the contrasts of the outputs: the sum of
+        their mean squares over the public box, or over public pictures.
+        """
+        places = len(self.bounds) or self._public[1].shape[0]
+        one = mean_square(places, self.degree if self.bounds else 1, 1.0)
+        return one * int(self.policy.actions.contrasts.shape[0])
+
     def basis(self, theta: jax.Array) -> jax.Array:
         """Returns the basis W (d, k) at this θ."""
         states, features = (jnp.asarray(part) for part in self._public)
@@ -204,6 +226,13 @@ Subspace = RandomSubspace | FeatureSubspace | TangentSubspace
 def count(n: int, degree: int) -> int:
     """Returns the number of features of an observation of n numbers."""
     return n if degree == 1 else n + n * (n + 1) // 2
+
+
+def mean_square(n: int, degree: int, weight: float) -> float:
+    """Returns the sum of the mean squares of these features, for x uniform in [−1, 1]ⁿ."""
+    if degree == 1:
+        return n / 3
+    return n / 3 + weight**2 * (n / 5 + n * (n - 1) / 2 / 9)
 
 
 def features(x: np.ndarray, degree: int, weight: float) -> np.ndarray:
