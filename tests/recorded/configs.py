@@ -19,6 +19,7 @@ COMMON: dict[str, Any] = dict(
     report_norm=math.inf,
     spread=1.0,
     constant=False,
+    hidden=(16,),
 )
 """These were the defaults when the bits were recorded: a step that does not shrink, reports of any length, one σ for all."""
 RUNS: dict[str, dict[str, Any]] = {

@@ -95,7 +95,7 @@ class TrainConfig:
     local_episodes: int | None = None
     """Number of episodes that an agent plays for one report. They cost environment steps, not ε. By
     default 2(k + 1) for a subspace of k dimensions, but at least 10 (20 if a report has ε ≤ 0.25)
-    and at most 20."""
+    and at most 60: what a device can afford, rather than what would be best."""
     estimator: Literal["policy-gradient", "evolution"] | None = None
     """How an agent estimates a gradient from its episodes: by the policy gradient (as in the
     paper), or by evolution, which tries policies near θ. By default evolution in a subspace of at
@@ -128,8 +128,10 @@ class TrainConfig:
     MODULE:NAME of your own. The latter is a function of (observation_shape, outputs) that returns
     the result of one of the from_… functions of pgc.policies.own, which take a plain function or a
     Flax, Equinox or PyTorch module."""
-    hidden: tuple[int, ...] = (16,)
-    """Widths of the shared layers; none at all makes a linear policy."""
+    hidden: tuple[int, ...] | None = None
+    """Widths of the shared layers; --hidden without numbers makes a linear policy. By default one
+    layer of 16, and none in a linear subspace of more than four observations, of which 16 units can
+    not express every linear function (paper: 16)."""
     activation: Literal["relu", "tanh"] = "relu"
     """What follows each shared layer: ReLU (as in the paper), or tanh, which networks that others
     trained often have."""

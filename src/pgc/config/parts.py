@@ -48,7 +48,7 @@ def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:
     return ActorCritic(
         observation_dim=world.observation_dim,
         actions=world.actions,
-        hidden=config.hidden,
+        hidden=(rules.UNITS,) if config.hidden is None else config.hidden,
         activation=config.activation,
         biases=config.biases,
         bounds=bounds,
@@ -138,7 +138,7 @@ def make_recipe(config: TrainConfig, world: World, policy: Policy | TorchPolicy)
         max_steps=world.max_steps,
         score_threshold=world.score_threshold,
         image=world.image,
-        hidden=config.hidden if known else (),
+        hidden=(config.hidden or ()) if known else (),
         activation=config.activation if known else "relu",
         biases=config.biases if known else False,
         normalize=config.normalize,

@@ -22,6 +22,7 @@ PRESETS: dict[str, TrainConfig] = {
         subspace="full",
         constant=False,
         spread=1.0,
+        hidden=(16,),
         local_episodes=1,
         estimator="policy-gradient",
         normalize=False,

@@ -116,9 +116,12 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
     if config.constant is None:
         constant = where == "linear" and suitable_constant(config, policy, world.observation_bounds)
         config = replace(config, constant=constant)
+    if config.hidden is None:
+        widths = rules.hidden(world.observation_dim, where == "linear")
+        config = replace(config, hidden=widths)
     if config.constant and not config.biases:
         config = replace(config, biases=True)
-        policy = make_policy(config, world)
+    policy = make_policy(config, world)
     subspace = make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
     directions = 0 if subspace is None else subspace.dim
     episodes = (

@@ -28,22 +28,35 @@ box, summed over contrasts. It is that of σ = 1 with CartPole's four numbers.""
 LONGEST_REPORT = 1.5
 """Reports are shortened to this many times the root mean square length of an honest one, where
 their lengths differ: few honest reports are longer, and a hostile one could be without end."""
+MOST_EPISODES = 60
+"""The most local episodes, unless more are asked for."""
+UNITS = 16
+"""Units of the hidden layer."""
+UNITS_EACH = 4
+"""A layer of ReLU units expresses linear functions well with so many units for each observation."""
 LEAST_EPISODES = 4
 """Evolution is used only with at least this many local episodes, which it compares."""
 
 
 def local_episodes(epsilon: float, directions: int) -> int:
-    """Returns how many local episodes an agent plays: 2·directions + 2, from 10 to 20.
+    """Returns how many local episodes an agent plays: 2·directions + 2, from 10 to 60.
 
-    If ε is so small that a more precise gradient is worth the time, it is always 20. More would
+    If ε is so small that a more precise gradient is worth the time, it is at least 20. More would
     cost no ε, but too much time. `directions` is 0 if the whole gradient is reported.
     """
-    return min(20, max(20 if epsilon <= 0.25 else 10, 2 * directions + 2))
+    return min(MOST_EPISODES, max(20 if epsilon <= 0.25 else 10, 2 * directions + 2))
 
 
 def subspace(epsilon: float, quadratic_dim: int) -> Literal["linear", "quadratic"]:
     """Returns `quadratic` if its dimension is small enough for this ε, else `linear`."""
     return "quadratic" if quadratic_dim <= DIMENSION_PER_EPSILON * min(1.0, epsilon) else "linear"
+
+
+def hidden(observations: int, linear: bool) -> tuple[int, ...]:
+    """Returns the widths of the hidden layers: one of 16 units; in a linear subspace none, if those
+    would be too few to express every linear function of the observations.
+    """
+    return () if linear and UNITS_EACH * observations > UNITS else (UNITS,)
 
 
 def constant(bounds: Bounds) -> bool:

@@ -20,7 +20,7 @@ def demand(holds: bool, what: str) -> None:
 
 def fits_world(config: TrainConfig, world: World) -> None:
     """Checks what can only be said once the world is known."""
-    longest = world.max_steps * ((config.local_episodes or 20) + 1)
+    longest = world.max_steps * ((config.local_episodes or 60) + 1)
     demand(
         (config.submissions / config.workers + 1) * longest < 2**31,
         "submissions × local_episodes is more than the virtual clock of 31 bits can count; lower "
@@ -83,7 +83,8 @@ def validate(config: TrainConfig) -> None:
         f"seed must be between 0 and 2³² − 1 (it has 32 bits), not {config.seed}",
     )
     demand(
-        all(h >= 1 for h in config.hidden), f"hidden widths must be at least 1, not {config.hidden}"
+        all(h >= 1 for h in config.hidden or ()),
+        f"hidden widths must be at least 1, not {config.hidden}",
     )
     demand(0 <= config.discount <= 1, f"discount must be between 0 and 1, not {config.discount:g}")
     demand(
