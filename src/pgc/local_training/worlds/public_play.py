@@ -31,7 +31,7 @@ NARROWEST = 0.05
 
 
 class Playable(Protocol):
-    """The usual environment."""
+    """The usual environment, as public play needs it."""
 
     def reset(self, seed: int) -> np.ndarray:
         """Begins an episode, and returns its first observation."""
