@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from pgc.config import PRESETS, TrainConfig, configure, from_yaml, to_yaml
+from pgc.config import PRESETS, TrainConfig, configure, from_yaml, rules, to_yaml
 from pgc.config.problem import build, resolve
 from pgc.errors import PgcError
 
@@ -174,3 +174,14 @@ def test_a_config_of_an_older_version_is_read():
     assert (read.step_decay, read.report_norm) == (math.inf, math.inf)  # which was the default
     assert "step_decay" not in to_yaml(read, as_before=True)  # so that its hash is the same as then
     assert "step_decay" in to_yaml(configure(), as_before=True)
+
+
+def test_rules_for_many_observations():
+    """A linear policy where 16 units are too few, and a constant where 0 is no usual value."""
+    assert rules.hidden(4, True) == rules.hidden(8, False) == (16,) and rules.hidden(5, True) == ()
+    assert rules.constant(((-1.0, 1.0), (0.3, 1.3))) and not rules.constant(((-1.0, 0.5),))
+    assert rules.spread(4 / 3) == 1.0 and rules.spread(None) == 1.0
+    assert rules.spread(4 * 4 / 3) == pytest.approx(0.5)
+    assert rules.step_decay(1.0, 2.0, 4) == 50 and rules.step_decay(0.5, 2.0, 8) == 400
+    config = build(configure(world="acrobot")).config
+    assert (config.hidden, config.constant, config.local_episodes) == ((), False, 26)

@@ -138,3 +138,23 @@ def test_rules_of_the_default():
     assert (
         whole.estimator == build(configure(local_episodes=1)).config.estimator == "policy-gradient"
     )
+
+
+def test_a_constant_is_one_more_feature(rng):
+    """With biases it is exact: every output moves by the same amount, wherever it is looked at."""
+    subspace = FeatureSubspace(policy=NET, bounds=BOUNDS, constant=True)
+    theta = NET.init(jax.random.key(2))
+    w = jax.jit(subspace.basis)(theta)
+    assert subspace.dim == 4 and w.shape == (NET.dim, 4)
+    states = jnp.asarray(public_states(BOUNDS))
+    moved = difference(theta + w[:, 0], states) - difference(theta, states)
+    np.testing.assert_allclose(moved, 1.0, atol=0.2)
+
+
+@pytest.mark.parametrize(("degree", "constant"), [(1, False), (1, True), (2, False)])
+def test_power_is_how_much_the_outputs_change(degree, constant, rng):
+    subspace = FeatureSubspace(policy=NET, bounds=BOUNDS, degree=degree, constant=constant)
+    points = rng.uniform(-1, 1, size=(3, 20_000))
+    made = features(points, degree, 1.0)
+    wanted = (made**2).mean(axis=1).sum() + constant
+    assert subspace.power == pytest.approx(wanted, rel=0.02)
