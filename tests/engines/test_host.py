@@ -60,7 +60,7 @@ def oracle(made):
     for trial in range(config.trials):
         accept = jax.jit(aggregator.accept)
         state = jax.jit(aggregator.start)(
-            initial_theta(trial_seed(config.seed, trial), training.policy, problem.initial)
+            initial_theta(trial_seed(config.seed, trial), training.policy, made.initial)
         )
         at_work: deque = deque()
         begun = 0
