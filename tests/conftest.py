@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import secrets
@@ -100,10 +101,14 @@ def more(*settings: object) -> list[object]:
 PAPER_NET = ActorCritic(observation_dim=4, actions=Categorical(2))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The marks of devices that tests provision lie with the tests, not with the system."""
-    os.environ["PGC_STATE"] = str(tmp_path_factory.mktemp("state"))
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The marks of devices that a test provisions lie with that test, not with the system or with other tests."""
+    folder = tmp_path_factory.getbasetemp() / f"state-{next(NUMBERS)}"  # made when one is needed
+    monkeypatch.setenv("PGC_STATE", str(folder))
+
+
+NUMBERS = itertools.count()
 
 
 @pytest.fixture
