@@ -60,14 +60,12 @@ PUBLIC = {
     "device.recipe": ("local_training.recipe",),
     "problem": ("config.problem",),
 }
-"""Short public names of modules that live in the folder of their step, and where what is in them is
-found."""
+"""The short public modules, such as `pgc.mechanisms`, each with the modules of pgc in which its
+attributes are looked up, in this order. The last one is the package that holds its submodules."""
 
 
 class _Door(ModuleType):
-    """A module that is known by a short public name: whatever is asked of it is found where it
-    lives.
-    """
+    """A short public module. Its attributes are those of the modules that `PUBLIC` lists for it."""
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
@@ -79,8 +77,10 @@ class _Door(ModuleType):
 
 
 class _Doors(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports `pgc.mechanisms` as a door, and `pgc.mechanisms.laplace` as the module of that name
-    in the folder of its step.
+    """An import hook for the short public names in `PUBLIC`.
+
+    `pgc.mechanisms` becomes a `_Door`. `pgc.mechanisms.laplace` becomes an alias of the module
+    `pgc.randomise.mechanisms.laplace`.
     """
 
     def __init__(self) -> None:
@@ -113,9 +113,7 @@ class _Doors(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             raise ModuleNotFoundError(f"No module named '{spec.name}'", name=spec.name) from None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module, which was executed where it lives, with the name and place that it has
-        there.
-        """
+        """Restores the module's own spec: it was already executed under its full name."""
         spec = module.__spec__
         if spec is not None and spec.name in self._lives:
             module.__spec__ = self._lives.pop(spec.name)

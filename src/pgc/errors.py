@@ -18,7 +18,7 @@ class PgcError(Exception):
 
 
 class Interrupted(Exception):
-    """Asked to stop. What was done is kept; the message says how to continue."""
+    """Raised when a command is asked to stop. Its work is kept; the message says how to go on."""
 
 
 class BudgetSpent(PgcError):
@@ -26,13 +26,17 @@ class BudgetSpent(PgcError):
 
 
 def in_one_line(error: BaseException) -> str:
-    """Its kind and what it says, without line breaks and not too long."""
+    """Returns the type and the message of an error as one line of at most 160 characters."""
     words = " ".join(f"{type(error).__name__}: {error}".split())
     return words if len(words) <= 160 else words[:157] + "…"
 
 
 def load(name: str, what: str) -> Any:
-    """The thing of one's own that MODULE:NAME names."""
+    """Returns the object that `name` (MODULE:NAME) refers to, from any importable module.
+
+    Modules in the current folder can be imported. Raises `PgcError`, which calls the object `what`,
+    if there is no such object or its module cannot be imported.
+    """
     module, _, of = name.partition(":")
     if os.getcwd() not in sys.path and "" not in sys.path:
         # as `python -m` would: what lies beside the user is importable
@@ -48,7 +52,10 @@ def load(name: str, what: str) -> Any:
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import a module that needs an extra, or say the one line that installs what it lacks."""
+    """Imports a module that needs an optional extra, and returns it.
+
+    If a package is missing, raises `PgcError` with the command that installs it.
+    """
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

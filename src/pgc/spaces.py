@@ -45,12 +45,14 @@ class Categorical:
         alpha: jax.Array | float,
         greedy: jax.Array | bool,
     ) -> jax.Array:
-        """Sampled from π, or its argmax; with probability α any action."""
+        """Draws an action: with probability α any action, else one from π, or its argmax if
+        `greedy`.
+        """
         uniform = (words[0][0] >> 8).astype(outputs.dtype) * 2.0**-24
         return choose(behaviour(outputs, alpha, greedy), uniform)
 
     def greedy(self, outputs: jax.Array) -> jax.Array:
-        """The argmax, ties to the lowest action."""
+        """Returns the argmax; ties go to the lowest action."""
         best, highest = jnp.zeros(outputs.shape[1:], jnp.int32), outputs[0]
         for a in range(1, self.count):
             best = jnp.where(outputs[a] > highest, a, best)
@@ -67,7 +69,7 @@ class Categorical:
         return -jnp.sum(jnp.exp(log_pi) * log_pi, axis=0)
 
     def cotangents(self, outputs: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """−∂ log π(a)/∂ outputs and −∂H/∂ outputs."""
+        """Returns −∂ log π(a)/∂ outputs and −∂H/∂ outputs."""
         pi, log_pi = softmax(outputs)
         chosen = jnp.stack([action == a for a in range(self.count)])
         mean_log = sum(
@@ -77,10 +79,11 @@ class Categorical:
 
     @cached_property
     def contrasts(self) -> np.ndarray:
-        """(count − 1, count): what of the logits matters, as orthogonal rows; for two actions their
-        difference.
+        """The contrasts: a matrix (count − 1, count) of the differences of logits that matter to π.
 
-        Helmert's contrasts, each of squared norm 2.
+        π does not change if the same number is added to every logit; the contrasts ignore it too.
+        The rows are Helmert's contrasts, which are orthogonal, each with squared norm 2. For two
+        actions there is one: the second logit minus the first.
         """
         rows = []
         for i in range(1, self.count):
@@ -91,8 +94,9 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """π = N(mean, std²) for each action, in units of half the action's range; its mean is the
-    output. The world clips.
+    """π = N(output, std²) for each number of a continuous action, in units of half its range.
+
+    0 is the middle of the range. A drawn action may lie outside; the world clips it.
     """
 
     low: tuple[float, ...]
@@ -101,7 +105,7 @@ class Gaussian:
 
     @property
     def outputs(self) -> int:
-        """One mean for each."""
+        """The number of outputs: one mean for each number of an action."""
         return len(self.low)
 
     @property
@@ -118,7 +122,9 @@ class Gaussian:
         alpha: jax.Array | float,
         greedy: jax.Array | bool,
     ) -> jax.Array:
-        """Sampled from π, or its mean; with probability α uniform in the range."""
+        """Draws an action in the world's units: with probability α uniformly from the range, else
+        from π, or π's mean if `greedy`.
+        """
         normal = jnp.stack([_normal(*pair) for pair in words[1:]])
         anywhere = jnp.stack([_uniform(pair[1]) * 2 - 1 for pair in words[1:]])
         chosen = outputs + jnp.where(greedy, 0.0, self.std * normal)
@@ -133,11 +139,11 @@ class Gaussian:
         return -jnp.sum((self._normalized(action) - outputs) ** 2, axis=0) / (2 * self.std**2)
 
     def entropy(self, outputs: jax.Array) -> jax.Array:
-        """Constant: the deviation is not learnt."""
+        """Returns 0: the deviation is not learnt, so the entropy is a constant."""
         return jnp.zeros(outputs.shape[1:])
 
     def cotangents(self, outputs: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """−∂ log π(a)/∂ outputs and −∂H/∂ outputs."""
+        """Returns −∂ log π(a)/∂ outputs and −∂H/∂ outputs."""
         return (outputs - self._normalized(action)) / self.std**2, jnp.zeros_like(outputs)
 
     @cached_property
@@ -169,14 +175,14 @@ def _uniform(word: jax.Array) -> jax.Array:
 
 
 def _normal(first: jax.Array, second: jax.Array) -> jax.Array:
-    """One standard normal number from two words (Box and Muller 1958)."""
+    """Returns one standard normal number made of two words (Box and Muller 1958)."""
     return jnp.sqrt(-2 * jnp.log((first.astype(jnp.float32) + 0.5) * 2.0**-32)) * jnp.cos(
         2 * jnp.pi * _uniform(second)
     )
 
 
 def softmax(logits: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """π and log π from logits (actions, *batch).
+    """Returns π and log π of logits (actions, *batch).
 
     The few actions are summed one by one (see `sum_of_products`).
     """

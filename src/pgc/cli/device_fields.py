@@ -35,8 +35,8 @@ class Connection:
     """The world that the device lives in: a built-in one, gymnasium:ID, or MODULE:CLASS of a
     Gymnasium environment."""
     max_steps: int | None = None
-    """The largest number of steps in an episode, for a world that is not built in, if the service's
-    config has another than the usual. The same holds for --threshold and --bounds."""
+    """The largest number of steps in an episode, for a world that is not built in. Give the value
+    of the service's config if it differs from the world's default."""
     threshold: float | None = None
     """Θ, for a world that is not built in."""
     bounds: tuple[str, ...] | None = None

@@ -16,12 +16,12 @@ from pgc.randomise.slots import DEFAULT_SLOT
 
 @dataclass(frozen=True)
 class Join(Connection):
-    """Run a device against a service: charge the ledger, play the policy in this device's world,
-    randomise, report.
+    """Run a device that takes part in a service: charge the ledger, play the policy in the device's
+    world, randomise the gradient, and report.
 
-    Give the device its ledger first, once: pgc provision. Killed at any point, the same command
-    goes on: nothing is charged or counted twice. With --tokens it runs many simulated devices
-    instead, whose time tells nothing because nobody lives there.
+    First give the device its ledger, once, with pgc provision. If pgc join is killed, run the same
+    command again: it continues, and nothing is charged or counted twice. With --tokens it runs many
+    simulated devices instead. These have no slots, because nobody's data can leak through timing.
     """
 
     ledger: Path | None = None

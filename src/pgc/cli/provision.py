@@ -9,16 +9,18 @@ from tyro.conf import Positional
 
 from pgc.cli.fields import Json
 from pgc.cli.parsing import parse, print_json
-from pgc.randomise.ledger import Ledger, words
+from pgc.randomise.budget import NANO, epsilon_text
+from pgc.randomise.ledger import Ledger
 from pgc.randomise.marker import Marker, device_hash
 
 
 @dataclass(frozen=True)
 class Provision:
-    """Give a device its ledger, once, when it is installed: the ε of everything it will ever send.
+    """Give a device its ledger, once, when it is installed. The ledger limits the ε of everything
+    that the device will ever send.
 
-    A mark is left in the state folder of the system, under the device's name. Where that mark is
-    found, no second ledger is made, also after the first was lost.
+    A small file, the device's mark, is left in the system's state folder. As long as it exists, no
+    second ledger is made for the device, even if the first one was lost.
     """
 
     ledger: Positional[Path]
@@ -39,7 +41,7 @@ def provision(given: list[str]) -> int:
     ledger.close()
     mark = Marker.of(device_hash(args.device_id)).path
     if args.json:
-        return print_json({"ledger": str(args.ledger), "limit": limit / 10**9, "mark": str(mark)})
-    print(f"{args.ledger} is this device's ledger, with {words(limit)} for life.")
+        return print_json({"ledger": str(args.ledger), "limit": limit / NANO, "mark": str(mark)})
+    print(f"{args.ledger} is this device's ledger, with {epsilon_text(limit)} for life.")
     print(f"{mark} outlives it. Keep both out of backups.")
     return 0

@@ -55,8 +55,8 @@ class Serve:
     """T of a new model, if no --config is given: how often one agent submits, at ε/T each; by
     default 1."""
     score_epsilon: float | None = None
-    """The share of ε for a noisy boolean "score ≥ Θ" in each report of a new model, if no --config
-    is given; by default 0."""
+    """The part of ε that one agent spends on noisy booleans "score ≥ Θ", one in each report, in a
+    new model, if no --config is given; by default 0, which sends none."""
     offer_seconds: int = 3600
     """For how many seconds an offer may be answered, however many versions of θ are made meanwhile.
     A later report is refused."""

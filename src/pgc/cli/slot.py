@@ -13,7 +13,8 @@ from pgc.errors import PgcError, require
 from pgc.randomise.slots import PLAY_SHARE
 
 WIDER = 2.0
-"""A slot leaves so many times the longest play that was measured."""
+"""The suggested slot leaves time for a play that takes this many times as long as the longest one
+that was measured."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,10 @@ def slot(given: list[str]) -> int:
 
 
 def suggest(longest: float) -> float:
-    """Returns a slot for plays of so many seconds: at least a second, to two digits upwards."""
+    """Returns the slot to suggest, in seconds, if the longest play took `longest` seconds.
+
+    It is at least 1, and rounded up to two significant digits.
+    """
     wanted = max(1.0, WIDER * longest / PLAY_SHARE)
     digit = 10.0 ** (math.floor(math.log10(wanted)) - 1)
     return round(math.ceil(wanted / digit) * digit, 6)

@@ -59,9 +59,9 @@ class TrainConfig:
     12·min(1, ε) for the ε of one report, else linear; full for a policy in PyTorch, or where linear
     has more than 256 dimensions."""
     constant: bool | None = None
-    """Whether a linear subspace has a constant beside the observations, and the network biases to
-    express it. By default if 0 is not in the public box of some number: it is then no usual value,
-    and a policy without a constant could only turn around it."""
+    """Whether a linear or quadratic subspace also contains a constant, so that an offset of the
+    policy's outputs can be learnt; the network then has biases. By default only in a linear
+    subspace, and only if 0 lies outside the public box of some number of the observation."""
     subspace_dim: int = 8
     """Dimension of the subspace of --subspace random."""
     control: bool = False
@@ -84,8 +84,9 @@ class TrainConfig:
     INDEX=low:high for one or more of the numbers of an observation. The others are found by play in
     the default environment, before there is any agent, so this costs no ε."""
     public_steps: int = 40_000
-    """Steps of that play, in which a small search learns what good play looks like. Fewer take less
-    time where the environment is slow; after 1,000 the actions are only random."""
+    """The number of environment steps of that play (see --bounds). About the first 1,000 take
+    random actions; in the rest, a small search learns what good play looks like. Give fewer if the
+    environment is slow; with at most 1,000, all actions are random."""
     population: tuple[str, ...] | None = None
     """How the private parameters ψ of agents' worlds are distributed: FIELD=v1,v2,… is uniform on
     these values, FIELD=low:high on a range. Several fields can be given (paper:
@@ -130,8 +131,8 @@ class TrainConfig:
     Flax, Equinox or PyTorch module."""
     hidden: tuple[int, ...] | None = None
     """Widths of the shared layers; --hidden without numbers makes a linear policy. By default one
-    layer of 16, and none in a linear subspace of more than four observations, of which 16 units can
-    not express every linear function (paper: 16)."""
+    layer of 16 units, but none in a linear subspace if an observation has more than four numbers,
+    because 16 units cannot express every linear function of them (paper: 16)."""
     activation: Literal["relu", "tanh"] = "relu"
     """What follows each shared layer: ReLU (as in the paper), or tanh, which networks that others
     trained often have."""
@@ -223,8 +224,8 @@ class TrainConfig:
 
     # Where it starts
     public: bool = False
-    """Whether the agents are a public simulator's and nobody's data are in this run. Needs
-    --epsilon inf. What it learns is free to start from (--start), and privacy.json says so."""
+    """Whether all agents are simulated and the run uses nobody's data. Needs --epsilon inf. Another
+    run can then start from its policy (--start) at no cost in ε, and privacy.json says so."""
     start: str | None = None
     """Where θ_0 comes from, for all trials: a run folder (its first trial's averaged policy), a
     file of safetensors or numpy.save, or a policy of PyTorch (.pt, a state_dict) or

@@ -24,7 +24,8 @@ BEFORE: dict[str, Any] = {
     "start": None,
     "start_origin": None,
 }
-"""What an older pgc did where its config does not say, and the default is another now."""
+"""For fields that older versions of pgc did not have: the value that has the effect of those
+versions. It is used where a config does not contain the field."""
 SINCE = ("step_decay", "constant", "activation", "public_steps", "public", "start", "start_origin")
 """The fields that configs did not have when the hashes in checkpoints were first made."""
 PACKAGES = ("gymnasium:", "gymnax:")
@@ -34,8 +35,8 @@ PACKAGES = ("gymnasium:", "gymnax:")
 def to_yaml(config: TrainConfig, *, as_before: bool = False) -> str:
     """Returns the config as YAML, with its fields in order.
 
-    With `as_before`, fields that say what an older pgc did without them are left out, so that the
-    text of a config is the same as then.
+    With `as_before`, a newer field is left out if it has the value that older versions implied
+    (`BEFORE`), so that such a config has the same text, and the same hash, as in those versions.
     """
     plain = {f.name: getattr(config, f.name) for f in fields(config)}
     if as_before:

@@ -321,8 +321,10 @@ def _make_aggregator(
 
 
 def _longest_report(mechanism: Mechanism) -> float | None:
-    """Returns the length to which reports are shortened, where they differ in length: so many times
-    the root mean square length of an honest one.
+    """Returns the L2 norm to which longer reports are scaled down; None for no limit.
+
+    It is `rules.LONGEST_REPORT` times the root mean square norm of an honest report. There is no
+    limit if a mechanism's reports all have the same norm, or if its error is not known.
     """
     squared = mechanism.error(0.0)
     differ = not mechanism.one_length and 0 < squared < math.inf

@@ -23,8 +23,9 @@ STEP_DECAY = 12.5
 """n₀/k of a step that shrinks as 1/√(1 + n/n₀). CartPole, with k = 4, needs about n₀ reports at
 ε = 1."""
 TRIED = 4 / 3
-"""How much the outputs of tried policies differ from those of θ: their mean square over the public
-box, summed over contrasts. It is that of σ = 1 with CartPole's four numbers."""
+"""How much the outputs of the policies that evolution tries should differ from those of θ: the mean
+square of the difference over the public box, summed over contrasts. 4/3 is its value for σ = 1 in a
+linear subspace of CartPole, which has four observations and two actions."""
 LONGEST_REPORT = 1.5
 """Reports are shortened to this many times the root mean square length of an honest one, where
 their lengths differ: few honest reports are longer, and a hostile one could be without end."""
@@ -90,10 +91,10 @@ def learning_rate(epsilon: float, buffer_size: int, directions: int) -> float:
 
 
 def spread(power: float | None) -> float:
-    """Returns the σ with which the outputs of tried policies differ equally from those of θ,
-    whatever the directions are: `power` is how much they change with σ = 1.
+    """Returns σ of evolution, such that the outputs of tried policies differ from those of θ by the
+    same amount, `TRIED`, in every subspace.
 
-    If that is not known (None), σ = 1.
+    `power` is the amount for σ = 1 (`FeatureSubspace.power`). If it is unknown (None), σ is 1.
     """
     return 1.0 if power is None else math.sqrt(TRIED / power)
 

@@ -131,8 +131,9 @@ class FeatureSubspace:
 
     @property
     def power(self) -> float:
-        """How much a step of 1 in all directions changes the contrasts of the outputs: the sum of
-        their mean squares over the public box.
+        """How much a standard normal step in the k coefficients changes the policy's outputs.
+
+        It is the mean square change over the public box, summed over the contrasts of the outputs.
         """
         one = mean_square(len(self.bounds), self.degree, self.weight) + self.constant
         return one * int(self.policy.actions.contrasts.shape[0])

@@ -168,33 +168,34 @@ class Engine:
         return state, records
 
     def _turn(self, state: State) -> tuple[State, Record]:
-        """Takes one turn in every lane.
+        """Takes one turn in every lane: a few ticks of play, and the four steps around them.
 
-        A turn is a slice of time and not a submission: it begins in the middle of step 2, where the
-        last turn handed out θ, so the steps come in the order 2, 3, 4, 1.
+        A submission may take many turns; only in its last one does a lane go beyond step 2.
         """
-        # Step 2: every lane plays on. A trial's θ changes only when its one lane completes, so the
-        # aggregator still holds the θ that this lane's agent was handed.
+        # Step 1: what each lane's agent was handed. A trial's θ changes only when its one lane
+        # completes, so the aggregator still holds the θ with which this lane's agent began.
         delivery = deliver(state.aggregator)
+
+        # Step 2: every lane plays on.
         play = agents.play(self.training, delivery, state.play, self.ticks_per_turn, state.running)
         play, complete = agents.end_episodes(self.training, delivery.theta, play)
         complete = complete & state.running
 
         # The end of step 2, and step 3: a lane that completed its submission leaves the report with
         # its worker. (A branch, because XLA would otherwise compute the report anew for each of the
-        # W slots it may go to.)
+        # W workers it may belong to.)
         report, bit = jax.lax.cond(
             jnp.any(complete), self._reports, self._no_reports, delivery, play
         )
         mine = (jnp.arange(self.workers)[:, None] == state.worker) & complete
         made = Pending(
-            report[:, None],
-            bit,
-            state.begun + play.ticks,
-            state.version,
-            play.score,
-            play.ticks,
-            complete,
+            report=report[:, None],
+            bit=bit,
+            ends=state.begun + play.ticks,
+            version=state.version,
+            score=play.score,
+            ticks=play.ticks,
+            real=complete,
         )
         pending = Pending(
             *(jnp.where(mine, new, old) for new, old in zip(made, state.pending, strict=True))
@@ -202,8 +203,8 @@ class Engine:
 
         # Step 4: the earliest report of the trial arrives, ties by worker index.
         earliest = jnp.argmin(pending.ends, axis=0)
-        first = jnp.arange(self.workers)[:, None] == earliest
-        due = _take(pending, first)
+        is_earliest = jnp.arange(self.workers)[:, None] == earliest
+        due = _take(pending, is_earliest)
         arrived = complete & due.real
         taken = jax.vmap(Aggregator.take, -1, -1)(
             self.aggregator, state.aggregator, due.report, due.version
@@ -213,15 +214,15 @@ class Engine:
         aggregator = select(arrived, averaged, state.aggregator)
         staleness = state.aggregator.version - due.version
 
-        # Step 1: that worker copies θ and plays its next agent.
-        index = _take_row(state.started, first)
+        # The worker whose report arrived begins with its next agent, which is handed the new θ.
+        index = _take_row(state.started, is_earliest)
         next_play = self._begin(state.seed, earliest, index, aggregator.received)
         monitor, stop = self._watch(state.monitor, due.bit, arrived)
         state = State(
             seed=state.seed,
             aggregator=aggregator,
             pending=pending,
-            started=state.started + (first & complete),
+            started=state.started + (is_earliest & complete),
             worker=jnp.where(complete, earliest, state.worker),
             begun=jnp.where(complete, due.ends, state.begun),
             version=jnp.where(complete, aggregator.version, state.version),
@@ -230,7 +231,13 @@ class Engine:
             running=state.running & (aggregator.received < self.submissions) & ~stop,
         )
         return state, Record(
-            arrived, aggregator.received, due.score, due.ticks, staleness, due.ends, due.bit
+            arrived=arrived,
+            n=aggregator.received,
+            score=due.score,
+            ticks=due.ticks,
+            staleness=staleness,
+            ends=due.ends,
+            bit=due.bit,
         )
 
     def _reports(self, delivery: Delivery, play: agents.Play) -> tuple[jax.Array, jax.Array]:

@@ -29,7 +29,7 @@ from pgc.wire.values import Submission
 
 @dataclass
 class Worker:
-    """One of W slots that play agents, one agent after another."""
+    """One of the W workers, each of which plays one agent after another."""
 
     index: int
     begun: int = 0

@@ -114,7 +114,7 @@ class Recipe(LossOptions):
         What older devices do anyway is left out, so that they can read it.
         """
         every = {name: getattr(self, name) for name in CARD}
-        return {name: value for name, value in every.items() if FIRST.get(name) != value}
+        return {name: value for name, value in every.items() if UNSTATED.get(name) != value}
 
     @classmethod
     def read(
@@ -133,7 +133,7 @@ class Recipe(LossOptions):
         the ledger decide that.
         """
         if isinstance(card, dict):
-            card = FIRST | card
+            card = UNSTATED | card
         if not isinstance(card, dict) or set(card) != set(CARD):
             raise PgcError("the service's recipe is not one that this version of pgc knows")
         hints = get_type_hints(cls)
@@ -192,5 +192,5 @@ CARD = tuple(
     if f.name not in ("bounds", "actions", "max_steps", "score_threshold", "image")
 )
 """The names of the fields that do not depend on the world."""
-FIRST = {"activation": "relu"}
-"""What a card means that was published before it could say so."""
+UNSTATED = {"activation": "relu"}
+"""The values of fields that older cards do not have."""

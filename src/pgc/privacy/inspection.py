@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from pgc.errors import PgcError
-from pgc.randomise.budget import NANO
-from pgc.randomise.ledger import APPLICATION, look, words
+from pgc.randomise.budget import NANO, epsilon_text
+from pgc.randomise.ledger import APPLICATION, look
 from pgc.wire import Offer, Report
 from pgc.wire.offer import OFFER_V1
 from pgc.wire.report import HEAD_SIZE, REPORT_V1, size_of, split
@@ -74,10 +74,10 @@ def inspect_offer(offer: Offer) -> Facts:
         f"a random action with probability {offer.alpha:g}",
         "asks for": f"{asked}, randomised by {query.name}"
         + (f" ({', '.join(symbols)})" if symbols else ""),
-        "noisy boolean": f"asked for, at {words(query.score_nano_epsilon)}"
+        "noisy boolean": f"asked for, at {epsilon_text(query.score_nano_epsilon)}"
         if query.score_nano_epsilon
         else "not asked for",
-        "costs": f"{words(query.cost)} of the device's lifetime budget, "
+        "costs": f"{epsilon_text(query.cost)} of the device's lifetime budget, "
         "charged before anything is sent",
         "promise": mechanism.guarantee.statement,
         "report": f"{size_of(offer)} bytes, whatever the device's data are",
@@ -111,7 +111,7 @@ def inspect_report(data: bytes, offer: Offer | None) -> Facts:
         "estimate": f"{len(vector)} numbers of norm {float(np.linalg.norm(vector)):.4g}: "
         "mostly noise, useful in a mean of many",
         "promise": query.mechanism.guarantee.statement,
-        "cost": words(query.cost),
+        "cost": epsilon_text(query.cost),
     }
 
 
@@ -128,13 +128,13 @@ def is_ledger(path: Path) -> bool:
 
 
 def inspect_ledger(path: Path) -> Facts:
-    """Says what a device has spent, with every check that a device makes, and changes nothing."""
+    """Returns what a device has spent, after checking that its ledger is whole; changes nothing."""
     balance = look(path)
     return {
         "this is": "a device's ledger: undamaged, and its charges add up to what was spent",
-        "limit": words(balance.most),
-        "spent": f"{words(balance.spent)} on {balance.reports} report(s)",
-        "left": words(balance.left),
+        "limit": epsilon_text(balance.most),
+        "spent": f"{epsilon_text(balance.spent)} on {balance.reports} report(s)",
+        "left": epsilon_text(balance.left),
         "time": (
             "no report was sent yet"
             if not balance.reports

@@ -55,3 +55,8 @@ def epsilon_of(nano: int) -> float:
     while Fraction(epsilon) > Fraction(nano, NANO):
         epsilon = math.nextafter(epsilon, 0)
     return epsilon
+
+
+def epsilon_text(nano: int) -> str:
+    """Returns a number of nano-ε as text for people to read, such as "ε = 0.5"."""
+    return f"ε = {nano / NANO:.9g}"

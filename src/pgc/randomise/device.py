@@ -1,17 +1,18 @@
-"""`Device`: steps 2 and 3 on a real device. An offer in; report bytes, or a refusal, out. The only
-door.
+"""`Device` takes steps 2 and 3 on a real device: it turns an offer into a report, or refuses it.
 
-    1 understand the offer, refuse what this device does not accept
-    2 charge, and store a report that says nothing: the answer, if anything below fails
-    3 play the offer in the device's own world, until a deadline
-    4 randomise, and store the report in the place of the first
-    5 return the stored bytes at the end of a slot
+It is the only way by which anything leaves a device. For each offer, it
 
-**Guarantee.** Whatever offers come, in whatever order, from whomever, and whenever the process is
-killed: all that ever leaves through this door is ε-LDP for the device's private data, with the ε of
-its ledger. A refusal depends on the offer, on this device's settings and on what was charged
-before, never on a gradient or a score. No outcome of play is free, or goes unanswered: not an
-exception, not a kill for memory, not a play that never ends (docs/guarantees.md).
+    1 decodes the offer, and refuses one that this device does not accept
+    2 charges the ledger, and stores a blank report, which is sent if anything below fails
+    3 plays the offer in the device's own world, until a deadline
+    4 randomises the result, and stores this report in place of the blank one
+    5 returns the stored bytes at the end of a slot
+
+**Guarantee.** Everything that a device ever returns is ε-LDP for its private data, with the ε of
+its ledger, whoever sends offers, in whatever order, and whenever the process is killed. A refusal
+depends on the offer, the device's settings and earlier charges, never on a gradient or a score.
+Every outcome of play is charged and answered: also an exception, a kill for lack of memory, or a
+play that never ends (docs/guarantees.md).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from pgc.errors import BudgetSpent, PgcError, in_one_line
-from pgc.randomise.budget import epsilon_of, nano_of
-from pgc.randomise.ledger import Balance, Ledger, LedgerError, OtherOffer, words
+from pgc.randomise.budget import epsilon_of, epsilon_text, nano_of
+from pgc.randomise.ledger import Balance, Ledger, LedgerError, OtherOffer
 from pgc.randomise.mechanisms.clip import HUGE, clip_elements
 from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE
 from pgc.randomise.mechanisms.registry import ON_THE_WIRE
@@ -50,14 +51,18 @@ function that says whether to stop."""
 
 @dataclass(frozen=True)
 class Refusal:
-    """Nothing leaves, and nothing was played. The reason is public."""
+    """Returned instead of a report when a device refuses an offer.
+
+    Nothing was played, and nothing leaves the device. The reason never depends on private data.
+    """
 
     reason: str
 
 
 class _Refused(Exception):
-    """By this module alone, for reasons that are public: nobody else's exception can become the
-    words of a refusal.
+    """Raised by this module alone, for reasons that are public, and turned into a `Refusal`.
+
+    So the text of an exception that a world or a player raises never becomes a refusal's reason.
     """
 
 
@@ -95,17 +100,23 @@ class Device:
         slot_seconds: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """A device with this ledger.
+        """Makes a device that charges this ledger.
 
-        `accepts`: mechanisms that it is willing to use. `most_epsilon`: the most that one report
-        may cost; by default all that is left. `most_bytes`: of one report; each is kept for
-        ever. `slot_seconds`: every answer leaves so long after it was asked for, so that time says
-        nothing; `pgc slot` measures how long is long enough. (Training that takes longer than a
-        slot, between `reserve` and `release`, shows.) By default a device that plays has slots of
-        30 s, and one without a player none, because it does not know when training began. 0
-        switches slots off: the time of a report then tells of this device's world, and the ledger
-        records that it left so. `clock`: by which an offer has expired; a late report is of no use,
-        and no risk, so this may be the aggregator's.
+        `player` plays offers in the device's own world; without one, only `reserve` and `release`
+        can be used. `accepts` names the mechanisms that the device is willing to use.
+        `most_epsilon` is the largest ε that one report may cost; by default whatever is left.
+        `most_episodes` is the largest number of local episodes that an offer may ask for.
+        `most_bytes` is the largest size of a report; the ledger keeps every report for ever.
+
+        `slot_seconds` is the fixed time from an offer to its answer, so that the time of an answer
+        reveals nothing; `pgc slot` measures how long it must be. Training between `reserve` and
+        `release` that takes longer than a slot can still be seen. By default a device with a
+        player has slots of 30 s, and a device without one has none, because it does not know when
+        training began. With 0 there are no slots: the time of a report then reveals something about
+        the device's world, and the ledger records that the report left without a slot.
+
+        `clock` decides whether an offer has expired. It may be the aggregator's clock: a late
+        report is useless to the aggregator, but no risk to the device.
         """
         known = [kind.name for kind in ON_THE_WIRE.values()]
         unknown = set(accepts) - set(known)
@@ -129,10 +140,11 @@ class Device:
         device_id: str | None = None,
         **settings: Any,
     ) -> Device:
-        """Makes a device with a new ledger, whose limit is ε for life: once, when it is installed.
+        """Makes a device with a new ledger. Call it once, when the device is installed.
 
-        With `device_id`, a name that this device alone has, a second ledger is refused, also after
-        the first was lost.
+        `epsilon` is the limit on everything that the device will ever send. `device_id` is a name
+        that no other device has, such as a serial number; with it, a second ledger for the same
+        device is refused, even if the first one was lost. `settings` are those of `Device`.
         """
         return cls(Ledger.create(path, epsilon, device_id=device_id), **settings)
 
@@ -149,7 +161,12 @@ class Device:
         return self._ledger.balance
 
     def answer(self, offer: Offer | bytes) -> bytes | Refusal:
-        """Steps 2 and 3: play the offer's policy in this device's world, and report."""
+        """Plays the offer's policy in this device's world, and returns the randomised report.
+
+        These are steps 2 and 3. The same offer always gets the same bytes, and is charged once.
+        Returns a `Refusal`, and plays nothing, if the device does not accept the offer or its
+        ledger cannot be used. Raises `Unanswered` if the ledger fails after play.
+        """
         player = self._player
         if player is None:
             raise PgcError(
@@ -158,7 +175,7 @@ class Device:
         begun = self._slot.begin()
         try:
             understood = _understood(offer)
-            before = self._charged(understood, player.objection)
+            before = self._charge(understood, player.objection)
             return before or self._report(understood, begun, player.play)
         except REFUSALS as error:
             return Refusal(str(error))
@@ -166,18 +183,20 @@ class Device:
             self._slot.end(begun)
 
     def reserve(self, offer: Offer | bytes) -> bytes | Refusal | None:
-        """Charges for an offer before it is trained for elsewhere: call it before private data are
-        touched, and `release` afterwards.
+        """Charges for an offer that the application will train for by itself.
 
-        Returns None if the offer is this device's to train for. If it was reserved before, and the
-        process died since then, its answer is returned: send that, and do not train. Whatever
-        happens between `reserve` and `release`, the offer is paid for and has an answer; so a
-        training that fails, or is killed, is not a silence that costs nothing.
+        Call it before the application touches private data, and call `release` afterwards. Returns
+        None if the application should now train. If the offer was reserved before, for instance by
+        a process that died since then, its stored answer is returned: send that, and do not train.
+        Returns a `Refusal` if the device does not accept the offer.
+
+        Once `reserve` has returned None, the offer is paid for and has an answer, even if training
+        fails or is killed. So a failure is never a silence that costs no ε.
         """
         begun = self._slot.begin()
         try:
             understood = _understood(offer)
-            before = self._charged(understood)
+            before = self._charge(understood)
         except REFUSALS as error:
             self._slot.end(begun)
             return Refusal(str(error))
@@ -190,14 +209,18 @@ class Device:
     def release(
         self, offer: Offer | bytes, gradient: Any, *, success: bool | None = None
     ) -> bytes | Refusal:
-        """Step 3 for a gradient that was made elsewhere: any array-like with as many numbers as θ.
+        """Randomises a gradient that the application computed, and returns the report (step 3).
 
-        `success` says whether the score reached Θ, where the offer asks for the noisy boolean.
-        Asked again with the same offer it returns the same bytes, whatever the gradient is now.
-        What is no gradient at all (None, a wrong length, text), and a success that is missing, get
-        a report without a direction, at the same price, and a line in the log: a refusal would tell
-        that training failed. Without `reserve` before it, the guarantee begins here: that training
-        took long, was killed, or never got here, may tell of private data.
+        `gradient` is any array-like with as many numbers as θ. `success` says whether the score
+        reached Θ; it is needed if the offer asks for the noisy boolean. The same offer always gets
+        the same bytes, whatever gradient is passed later.
+
+        If the gradient is invalid (None, text, or of the wrong length) or `success` is missing, the
+        report carries no information but costs the same, and the error is logged: a refusal would
+        reveal that training failed.
+
+        Without a call of `reserve` before training, the guarantee begins at this call: how long
+        training took, or that it never finished, may then reveal private data.
         """
         begun = self._slot.begin()
         try:
@@ -206,7 +229,7 @@ class Device:
             reserved, since = self._reserved.pop(understood.offer_id, (None, begun))
             begun = since if reserved == digest else begun
             if reserved != digest:
-                before = self._charged(understood)
+                before = self._charge(understood)
                 if before is not None:
                     return before
             return self._report(
@@ -217,7 +240,7 @@ class Device:
         finally:
             self._slot.end(begun)
 
-    def _charged(
+    def _charge(
         self, offer: Offer, objection: Callable[[Offer], str | None] | None = None
     ) -> bytes | None:
         """Charges for an offer, and stores a report that says nothing: before anything is played.
@@ -241,10 +264,11 @@ class Device:
             )
 
     def _report(self, offer: Offer, begun: float, numbers: Numbers) -> bytes:
-        """Plays, draws and seals. Whatever goes wrong with play, the blank report is the answer.
+        """Plays the offer, draws a report, and returns the bytes once they are sealed.
 
-        Between the draw and the seal nothing decides: which of the two reports leaves may depend on
-        private data, but never on private data and the drawn bits together.
+        If play fails or is late, the blank report that `_charge` stored is returned. This is
+        decided before the draw and never after it: which of the two reports leaves may depend on
+        private data, but not on private data and the drawn bits together.
         """
         try:
             with spare_files():
@@ -266,7 +290,7 @@ class Device:
             )
             return self._seal(offer, begun)
         drawing = time.perf_counter()
-        report = _drawn(offer, vector, success)
+        report = _draw(offer, vector, success)
         seconds = offer.query.mechanism.release_seconds
         if seconds and not self._slot.seconds:  # the end of a slot hides how long a draw took
             wait(drawing, seconds)
@@ -275,8 +299,9 @@ class Device:
     def _seal(self, offer: Offer, begun: float, report: bytes | None = None) -> bytes:
         """Returns the bytes that answer a reserved offer, once they are sealed.
 
-        A ledger that fails now was fine before play, so play may be why (it filled the disk, say):
-        a refusal would tell. So this tries again at the end of each slot, and then raises.
+        The ledger worked before play, so a failure now may be caused by play (which may have filled
+        the disk), and a refusal would reveal that. So a failed attempt is repeated at the end of a
+        slot, up to `SEALING` times; then `Unanswered` is raised.
         """
         for attempt in range(SEALING + 1):
             try:
@@ -294,8 +319,9 @@ class Device:
         raise AssertionError  # never: the last attempt returned or raised
 
     def _refuse(self, offer: Offer) -> None:
-        """Before anything is played or drawn. `reserve` looks at the balance again, under its
-        lock.
+        """Raises `_Refused` if this device does not accept the offer, before anything is played.
+
+        `Ledger.reserve` checks the balance again, inside its transaction.
         """
         query, (most, spent) = offer.query, self._ledger.charged
         left = most - spent
@@ -303,12 +329,14 @@ class Device:
             raise _Refused(f"this device does not accept {query.name}")
         if self._most is not None and query.cost > self._most:
             raise _Refused(
-                f"a report for {words(query.cost)}; this device gives at most {words(self._most)} "
+                f"a report for {epsilon_text(query.cost)}; this device gives at most "
+                f"{epsilon_text(self._most)} "
                 "at once"
             )
         if query.cost > left:
             raise _Refused(
-                f"this costs {words(query.cost)} and {words(left)} of {words(most)} is left"
+                f"this costs {epsilon_text(query.cost)} and {epsilon_text(left)} of "
+                f"{epsilon_text(most)} is left"
             )
         if offer.expires_at and self._clock() >= offer.expires_at:
             raise _Refused("the offer has expired")
@@ -333,7 +361,10 @@ SEALING = 3
 
 
 class Unanswered(PgcError):
-    """A report was paid for, and cannot be returned now: asked again, the device returns it."""
+    """Raised when a report is paid for but the ledger cannot be written.
+
+    A later call with the same offer returns the report, and charges nothing.
+    """
 
 
 @contextmanager
@@ -387,16 +418,17 @@ def _blank(offer: Offer) -> bytes:
     It is drawn before private data are touched, with fresh bits, so it is independent of them.
     """
     try:
-        return _drawn(offer, np.zeros(offer.query.dim), False)
+        return _draw(offer, np.zeros(offer.query.dim), False)
     except Exception as error:  # a mechanism from outside; those of pgc never raise
         raise _Refused(f"{offer.query.name} cannot randomise: {in_one_line(error)}") from None
 
 
-def _drawn(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:
-    """The bytes of one report, whatever the gradient is.
+def _draw(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:
+    """Returns the bytes of one report, for any gradient.
 
-    The mechanisms of pgc never raise. One from outside that does, for some gradients, would tell of
-    them by its silence: zeros stand in, with which it was tried before anything was played.
+    The mechanisms of pgc never raise. If one from outside pgc raises for some gradients, sending no
+    report would reveal which: a report of zeros is drawn instead. That this works was tried before
+    anything was played (`_blank`).
     """
     with np.errstate(all="ignore"):
         try:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from pgc.errors import BudgetSpent, PgcError
-from pgc.randomise.budget import nano_of
+from pgc.randomise.budget import epsilon_text, nano_of
 from pgc.randomise.ledger_file import (
     APPLICATION,
     LedgerError,
@@ -65,7 +65,10 @@ class Balance(NamedTuple):
 
 
 class Ledger:
-    """See the module. It belongs to one thread of one process; others open the file themselves."""
+    """The budget of one device, in an SQLite file (the module's docstring states the guarantee).
+
+    It belongs to one thread of one process; other threads and processes open the file themselves.
+    """
 
     def __init__(self, connection: sqlite3.Connection, path: str | os.PathLike[str]) -> None:
         self._connection, self._process, self._busy = connection, os.getpid(), False
@@ -116,10 +119,11 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, device_id: str | None = None) -> Ledger:
-        """Opens the ledger of this device. Whatever is wrong, it never starts from zero.
+        """Opens an existing ledger. Raises `LedgerError` if the file is missing or damaged, or if
+        the device's mark shows that it is an old copy.
 
-        With `device_id` it must be this device's own. One of an earlier version is brought to this
-        one.
+        A new ledger is never made, and what was spent is never reset. With `device_id`, the ledger
+        must belong to that device. A ledger in an earlier version of the format is migrated.
         """
         device = None if device_id is None else device_hash(device_id)
         with explained(path):
@@ -138,7 +142,7 @@ class Ledger:
         """Limit, spent so far, and for how many reports."""
 
         def work(db: sqlite3.Connection) -> Balance:
-            self._looked_at(db)
+            self._check(db)
             return _balance(db)
 
         return self._alone(work)
@@ -146,7 +150,7 @@ class Ledger:
     @property
     def charged(self) -> tuple[int, int]:
         """Limit and spent, in nano-ε: what is read before each charge."""
-        return self._alone(self._looked_at)
+        return self._alone(self._check)
 
     def answered(self, offer_id: int, digest: bytes) -> bytes | None:
         """Returns the bytes of an offer that was reserved before, sealed; None for a new one."""
@@ -158,21 +162,22 @@ class Ledger:
     def reserve(
         self, offer_id: int, digest: bytes, cost: int, blank: bytes, *, slot: int = 0
     ) -> bytes | None:
-        """Charges for an offer, and stores `blank` for it: a report that says nothing.
+        """Charges `cost` for an offer, stores `blank` as its report for now, and returns None.
 
-        Returns None if it did. If the offer was reserved before, its stored bytes are sealed and
-        returned, and nothing is charged: they may leave.
+        If the offer was reserved before, nothing is charged: its stored report is sealed and
+        returned, and may leave. Raises `BudgetSpent` if the offer costs more than is left.
         """
         if cost < 1:
             raise PgcError("a report costs at least one nano-ε")
 
         def work(db: sqlite3.Connection) -> bytes | None:
             if _row(db, offer_id, digest) is not None:
-                return _sealed(db, offer_id, None)
-            most, spent = self._looked_at(db)
+                return _seal(db, offer_id, None)
+            most, spent = self._check(db)
             if cost > most - spent:
                 raise BudgetSpent(
-                    f"this costs {words(cost)} and {words(most - spent)} of {words(most)} is left"
+                    f"this costs {epsilon_text(cost)} and {epsilon_text(most - spent)} of "
+                    f"{epsilon_text(most)} is left"
                 )
             db.execute(
                 "INSERT INTO reports VALUES (?, ?, ?, ?, 0, ?)",
@@ -181,7 +186,7 @@ class Ledger:
             db.execute("UPDATE budget SET spent = spent + ?", (cost,))
             return None
 
-        return self._alone(lambda db: self._committed(db, work))
+        return self._alone(lambda db: self._commit(db, work))
 
     def seal(self, offer_id: int, digest: bytes, report: bytes | None = None) -> bytes:
         """Returns the bytes that answer a reserved offer, now and whenever it is asked again.
@@ -192,21 +197,21 @@ class Ledger:
         def work(db: sqlite3.Connection) -> bytes:
             if _row(db, offer_id, digest) is None:
                 raise LedgerError(f"offer {offer_id:016x} was not reserved; nothing was released")
-            return _sealed(db, offer_id, report)
+            return _seal(db, offer_id, report)
 
-        return self._alone(lambda db: self._committed(db, work))
+        return self._alone(lambda db: self._commit(db, work))
 
     def close(self) -> None:
         """Closes the file. Nothing is lost without it."""
         self._connection.close()
 
     def _alone(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """One call at a time: not in a child process, not from a signal handler while a call is
-        under way.
+        """Calls `work` with the connection, unless another call is under way; returns its result.
 
-        An exception from outside (a watchdog, Ctrl-C) may come between any two instructions: hence
-        a flag and no lock, which could stay taken, and a rollback first, of what an interrupted
-        call may have left open.
+        Raises `LedgerError` in a forked child, and in a signal handler that interrupts a call. An
+        exception from outside (a watchdog, Ctrl-C) may interrupt a call between any two
+        instructions. So a flag is used and not a lock, which could stay locked for ever, and each
+        call first rolls back what an interrupted one may have left open.
         """
         if os.getpid() != self._process:
             raise LedgerError(
@@ -222,15 +227,15 @@ class Ledger:
         finally:
             self._busy = False
 
-    def _committed(
+    def _commit(
         self, db: sqlite3.Connection, work: Callable[[sqlite3.Connection], Result]
     ) -> Result:
-        """One transaction. What it returns is on the disk, and so is the mark of what was spent."""
+        """Runs `work` in one transaction; returns its result once commit and mark are on disk."""
         try:
             # one writer from here: two processes cannot both spend what is left
             db.execute("BEGIN IMMEDIATE")
             made = work(db)
-            _, spent = self._looked_at(db)
+            _, spent = self._check(db)
             db.execute("COMMIT")
             self._spent = spent
             if self._marker is not None:
@@ -239,7 +244,7 @@ class Ledger:
         finally:
             db.rollback()  # what was not committed
 
-    def _looked_at(self, db: sqlite3.Connection) -> tuple[int, int]:
+    def _check(self, db: sqlite3.Connection) -> tuple[int, int]:
         """Returns limit and spent; refuses a ledger that had spent more when it was last seen.
 
         It takes as long with many reports as with few.
@@ -252,8 +257,8 @@ class Ledger:
         most, spent = db.execute("SELECT most, spent FROM budget").fetchone()
         if spent < self._spent:
             raise LedgerError(
-                f"{self._path} went back in time: it says that {words(spent)} is spent, "
-                f"and it was {words(self._spent)}; nothing was released"
+                f"{self._path} went back in time: it says that {epsilon_text(spent)} is spent, "
+                f"and it was {epsilon_text(self._spent)}; nothing was released"
             )
         self._spent = spent
         return most, spent
@@ -277,13 +282,17 @@ class Ledger:
             raise LedgerError(f"{self._path} is not the ledger that this device was given")
         if mark.spent > self._spent:
             raise LedgerError(
-                f"{self._path} went back in time: it says that {words(self._spent)} is spent, and "
-                f"this device's mark says {words(mark.spent)}"
+                f"{self._path} went back in time: it says that {epsilon_text(self._spent)} is "
+                f"spent, and "
+                f"this device's mark says {epsilon_text(mark.spent)}"
             )
 
 
 def look(path: str | os.PathLike[str]) -> Balance:
-    """Returns what a ledger of any known version says, with every check, and changes nothing."""
+    """Returns the balance of a ledger of any known version, without changing the ledger.
+
+    It checks that the file is a whole ledger whose charges add up, but not the device's mark.
+    """
     with explained(path):
         if not Path(path).is_file():
             raise LedgerError(f"there is no ledger {path}")
@@ -325,7 +334,7 @@ def _row(db: sqlite3.Connection, offer_id: int, digest: bytes) -> _Row | None:
     return _Row(row[1], bool(row[2]))
 
 
-def _sealed(db: sqlite3.Connection, offer_id: int, report: bytes | None) -> bytes:
+def _seal(db: sqlite3.Connection, offer_id: int, report: bytes | None) -> bytes:
     """Seals a row, with `report` in place of what is stored if it was not sealed yet."""
     key = _key(offer_id)
     if report is not None:
@@ -341,7 +350,8 @@ def _refuse_second(marker: Marker, path: str | os.PathLike[str]) -> None:
     if (mark := marker.read()) is not None:
         raise LedgerError(
             f"{path} was not made: this device has a ledger, which had spent at least "
-            f"{words(mark.spent)}; open that one. If it is lost, so is what it had left: a new one "
+            f"{epsilon_text(mark.spent)}; open that one. If it is lost, so is what it had left: a "
+            f"new one "
             "would spend the same ε twice. (If it never sent anything, or its data are no longer "
             f"private, remove {marker.path}.)"
         )
@@ -365,7 +375,7 @@ def _about_missing(path: str | os.PathLike[str], device: bytes | None) -> str:
         return f"there is no ledger {path}; Ledger.create makes one, once in the life of a device"
     return (
         f"there is no ledger {path}, and this device had one that had spent at least "
-        f"{words(mark.spent)}: put that file back. A new one would be a second budget"
+        f"{epsilon_text(mark.spent)}: put that file back. A new one would be a second budget"
     )
 
 
@@ -378,13 +388,8 @@ def _file_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def words(nano: int) -> str:
-    """Says a number of nano-ε for people to read."""
-    return f"ε = {nano / 10**9:.9g}"
-
-
 def _key(offer_id: int) -> bytes:
     return offer_id.to_bytes(8, "big")
 
 
-__all__ = ["APPLICATION", "Balance", "Ledger", "LedgerError", "OtherOffer", "look", "words"]
+__all__ = ["APPLICATION", "Balance", "Ledger", "LedgerError", "OtherOffer", "look"]

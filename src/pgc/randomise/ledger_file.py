@@ -61,8 +61,9 @@ def connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
 
 
 def make_durable(db: sqlite3.Connection) -> None:
-    """One file at rest, and a commit that is on the disk when it returns: the journal's removal is
-    synchronised too.
+    """Sets up a connection so that a commit is on disk when it returns.
+
+    The removal of the journal is synchronised too. Between transactions a ledger is one file.
     """
     db.execute("PRAGMA journal_mode = DELETE")
     db.execute("PRAGMA synchronous = EXTRA")

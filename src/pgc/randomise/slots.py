@@ -1,4 +1,7 @@
-"""Time tells nothing: answers leave at the end of a slot, and play has a deadline in it."""
+"""Slots: a device answers a fixed time after it was asked, so that timing reveals nothing.
+
+Play has a deadline within the slot, which leaves time to draw and store the report.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class Late(Exception):
 
 
 class Slot:
-    """The slots of one device, `seconds` long; 0: an answer leaves as soon as it is there."""
+    """The slots of one device. Each lasts `seconds`; with 0 there are none, and nothing waits."""
 
     def __init__(self, seconds: float) -> None:
         if not 0 <= seconds <= LONGEST_SLOT:
@@ -46,8 +49,10 @@ class Slot:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Measures what drawing and storing takes here, with public numbers: after play, the same
-        must be done in what is left of the slot, so play ends early enough for it.
+        """Measures how long the work inside the context takes, to set the deadline of play.
+
+        The work is to draw the blank report and to store it, which depends on public values only.
+        The same is done after play for the real report, so play must end early enough for it.
         """
         begun = time.perf_counter()
         try:
@@ -118,5 +123,5 @@ class Slot:
 
 
 def wait(begun: float, seconds: float) -> None:
-    """Waits until a whole number of so many seconds has passed since then."""
+    """Waits until the time since `begun` is a whole multiple of `seconds`."""
     time.sleep(seconds - (time.perf_counter() - begun) % seconds)

@@ -11,7 +11,10 @@ WINDOW = 10
 
 
 def average_scores(scores: np.ndarray, window: int = WINDOW) -> np.ndarray:
-    """μ_n = (1/m)·Σ_{n'=n}^{n+m−1} ζ_{n'} for n = 1 … N − m + 1 (eq. avgscore): entry 0 is μ_1."""
+    """Returns μ_n = (1/m)·Σ_{n'=n}^{n+m−1} ζ_{n'} for n = 1 … N − m + 1 (eq. avgscore).
+
+    m is `window`. Entry 0 of the result is μ_1.
+    """
     if len(scores) < window:
         return np.empty(0)
     sums = np.cumsum(np.concatenate([[0.0], np.asarray(scores, float)]))

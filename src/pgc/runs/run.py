@@ -47,7 +47,8 @@ class Run(Folder):
 
     config: TrainConfig
     run_code: bool = False
-    """Whether code that the config names may be run: made here, or opened by who trusts it."""
+    """Whether code that the config names (MODULE:NAME) may be run. It is True for a run that was
+    created here, and for a folder that was opened with `run_code`."""
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> Run:

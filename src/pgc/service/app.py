@@ -1,5 +1,6 @@
-"""What devices and the public see, over HTTP. Binary bodies (docs/wire.md), versioned paths, a
-reason with every refusal.
+"""The HTTP interface of the service, for devices and for the public.
+
+Offers and reports are binary (docs/wire.md), paths are versioned, and every refusal gives a reason.
 
 | | |
 |---|---|
@@ -72,7 +73,7 @@ def make_app(keeper: Keeper) -> FastAPI:
 
     @app.post("/v1/models/{model}/offers", response_class=Response)
     async def offer(model: str, request: Request) -> Response:
-        """An offer for one report: the one that this token holds, or a new one."""
+        """Returns an offer for one report: the open offer that the token holds, or a new one."""
         token = _token(request)
         issued = await asyncio.wrap_future(keeper.offer(token, _known(keeper, model)))
         if isinstance(issued, Verdict):
@@ -86,9 +87,10 @@ def make_app(keeper: Keeper) -> FastAPI:
 
     @app.post("/v1/models/{model}/reports", response_class=Response)
     async def report(model: str, request: Request) -> Response:
-        """A report.
+        """Accepts a report that answers an offer, and returns the verdict.
 
-        It is on the disk when this answers; sent again, it is acknowledged again and counted once.
+        An accepted report is on disk before the response is sent. If the same report is sent again,
+        it is acknowledged again, but counted once.
         """
         token, name = _token(request), _known(keeper, model)
         data = await _body(request, HEAD_SIZE + keeper.models[name].query.payload_size)
@@ -178,7 +180,7 @@ def make_app(keeper: Keeper) -> FastAPI:
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        """Whether this process lives: it answers."""
+        """Returns status 200 as long as this process runs."""
         return {"status": "ok"}
 
     @app.get("/ready")
@@ -237,7 +239,7 @@ def make_operator_app(keeper: Keeper, secret: str) -> FastAPI:
     async def from_here(
         request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
-        """No page that the operator's browser happens to show may ask for anything here."""
+        """Refuses requests of web pages, to another host name, or without the operator's secret."""
         if "origin" in request.headers or not is_loopback(request.url.hostname or ""):
             return _said(403, "the operator's interface is not for web pages")
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -269,7 +271,7 @@ def make_operator_app(keeper: Keeper, secret: str) -> FastAPI:
 
     @app.post("/models/{model}/rollback/{version}")
     async def roll_back(model: str, version: int) -> dict[str, int]:
-        """θ of an earlier version becomes the newest one."""
+        """Rolls a model back: makes a new version with an earlier θ, and returns its number."""
         if not 0 <= version < 2**32:
             raise _Refused(404, f"{model} has no such version")
         try:
@@ -283,7 +285,7 @@ def make_operator_app(keeper: Keeper, secret: str) -> FastAPI:
 
 
 class _Refused(PgcError):
-    """With a status."""
+    """A refusal of a request, with the HTTP status to answer with."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -291,7 +293,7 @@ class _Refused(PgcError):
 
 
 def _explained(app: FastAPI) -> FastAPI:
-    """Every refusal is one line of JSON."""
+    """Registers handlers that answer every refusal with one line of JSON; returns the app."""
 
     async def refused(request: Request, error: Exception) -> Response:
         return _said(error.status if isinstance(error, _Refused) else 400, str(error))
@@ -319,7 +321,7 @@ def _explained(app: FastAPI) -> FastAPI:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """The body, if it is no longer than a report of this model can be, and comes soon."""
+    """Returns the body of a request; refuses one that is too long or does not come in time."""
     data = b""
     try:
         async with asyncio.timeout(BODY_SECONDS):

@@ -29,7 +29,8 @@ from pgc.wire.offer import LARGEST_OFFER
 
 log = logging.getLogger("pgc.device")
 CHANCE = random.SystemRandom()
-"""Of its own: a world may seed and use the interpreter's, and pauses would tell how it did."""
+"""The source of random pauses. It is not Python's shared generator, which a world may seed and use:
+the pauses would then reveal how it did so."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 ANSWERS = (200, 404, 409, 410)
 """Status codes that say what became of a request; 429 and 5xx are temporary; the others are
@@ -37,9 +38,10 @@ mistakes that no retry mends."""
 
 
 class ServiceClient:
-    """One device's connection.
+    """One device's connection to a service.
 
-    Whatever is temporary is tried again, with growing, random pauses, until patience ends.
+    A request that fails for a temporary reason is repeated, after random pauses that grow, until
+    `patience` seconds have passed; then `PgcError` is raised.
     """
 
     def __init__(
@@ -52,9 +54,10 @@ class ServiceClient:
         patience: float = 3600.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`ca`: a file with the certificate of the authority to trust, if it is not a public one.
+        """Prepares a connection to the service at `url`, with a device's token.
 
-        `patience`: in seconds.
+        `ca` is a file with the certificate of the authority to trust, if it is not a public one.
+        `patience` is the number of seconds to keep trying. `sleep` is called to pause.
         """
         try:
             address = httpx.URL(url)
@@ -115,7 +118,7 @@ class ServiceClient:
         self._sleep(seconds * CHANCE.uniform(0.5, 1.5))
 
     def _ask(self, method: str, path: str, body: bytes) -> httpx.Response:
-        """Until there is an answer."""
+        """Sends a request until there is a final answer (`ANSWERS`), and returns it."""
         pause, until, why = FIRST_PAUSE, time.monotonic() + self._patience, ""
         while True:
             wait = pause
@@ -148,7 +151,7 @@ class ServiceClient:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _fetch(self, method: str, path: str, body: bytes) -> httpx.Response:
-        """An answer, if it is not larger than any offer can be; nothing is unpacked."""
+        """Returns the answer to one request; refuses one that is packed or too long."""
         data = bytearray()  # bytes would be copied with every piece
         with self._http.stream(method, path, content=body) as answer:
             if "content-encoding" in answer.headers:
@@ -206,7 +209,10 @@ def run_device(service: ServiceClient, device: Device, most: int | None = None) 
 
 
 def _within(seconds: float, work: Callable[[], httpx.Response]) -> httpx.Response:
-    """Returns what `work` returns, if it does so in time: however slowly a service drips."""
+    """Returns the result of `work()`, or raises a time-out after `seconds`.
+
+    The limit also holds for a service that keeps sending, but very slowly.
+    """
     made: list[httpx.Response | BaseException] = []
 
     def body() -> None:
@@ -258,7 +264,7 @@ def _detail(answer: httpx.Response) -> str:
 
 
 def _printable(words: str) -> str:
-    """What a stranger says, as it may be shown."""
+    """Returns text from the service without unprintable characters, cut to a length to show."""
     return "".join(c if c.isprintable() else "?" for c in words[:200])
 
 

@@ -1,5 +1,7 @@
-"""Devices for `pgc join`, each with its own ψ, token and ledger: a real one, or many simulated
-homes that play compiled and report for real.
+"""The devices that `pgc join` runs, each with its own ψ, token and ledger.
+
+There is one real device, or there are many simulated ones, which play in compiled programs but
+charge real ledgers and send real reports.
 """
 
 from __future__ import annotations
@@ -134,7 +136,7 @@ class Fleet:
     population: Population
     recipe: Recipe
     seed: int
-    """Of the ψ of the devices."""
+    """The seed from which the ψ of each device is drawn."""
     accepts: Sequence[str]
     """Names of the mechanisms that the devices are willing to use."""
     say: Callable[[int, int], None]

@@ -41,7 +41,7 @@ class Lease:
         self._session: sql.Connection | None = None
         self._file: int | None = None
 
-    def taken(self) -> bool:
+    def take(self) -> bool:
         """Takes the lease if it is free; returns whether this process holds it."""
         if self._store.path is not None:
             return self._take_file(str(self._store.path) + ".updater")
@@ -199,7 +199,7 @@ class Updater:
                 self._failing = False
 
     def _turn(self) -> None:
-        leads = self._lease.taken()
+        leads = self._lease.take()
         if leads != self._leads:
             log.info(
                 "this process updates θ" if leads else "this process does not update θ any more"

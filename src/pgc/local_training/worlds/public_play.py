@@ -1,5 +1,6 @@
-"""The scales of observations, found in public: by play in the usual environment, before there is
-any agent. It costs no ε, and does not depend on any agent's ψ.
+"""Finds the scales of observations by play in the default environment, before there is any agent.
+
+This costs no ε, and does not depend on any agent's ψ.
 
 What matters about the scale of a number is how much it varies *in good play*. The limits of an
 environment's space do not tell (LunarLander's velocities have limits of ±10 and values of ±1), and

@@ -52,8 +52,9 @@ def optimal(epsilon: float, score_epsilon: float, submissions: int, delta: float
 
 
 def pld(epsilon: float, score_epsilon: float, submissions: int, delta: float) -> float:
-    """Returns the same as `optimal`, by dp-accounting, which rounds pessimistically; never more
-    than `basic`, which holds as well.
+    """Returns ε' of `optimal`, computed by the library dp-accounting, as a check.
+
+    That library rounds upwards, so the result may be slightly larger. It is at most `basic`.
     """
     module = require("dp_accounting.pld.privacy_loss_distribution", "account")
     parameters = require("dp_accounting.pld.common", "account").DifferentialPrivacyParameters

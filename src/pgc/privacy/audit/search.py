@@ -147,8 +147,8 @@ def histograms(samples: Sequence[Sequence[np.ndarray]]) -> list[Histograms]:
 Sampled = tuple[np.ndarray, np.ndarray, Histograms]
 """A gradient, codes of it, and histograms of their features."""
 TIMES = (1.0, 2.0, 4.0)
-"""An event is made of the symbols that one gradient gave at least this many times as often as the
-other."""
+"""The ratios that are tried. For each, an event is made of the symbols that one gradient gave more
+than this many times as often as the other (whose counts are raised by 1)."""
 
 
 def _suggest(one: Sampled, other: Sampled, plain: View) -> list[tuple[float, Found]]:

@@ -78,8 +78,8 @@ class Mechanism(ABC):
     smallest_dim: ClassVar[int] = 1
     integers: ClassVar[bool] = False
     """Whether a code is drawn by comparing integers, so that nothing leaks through floating-point
-    arithmetic. Only such codes may leave a device. Each class states it for itself, because a
-    subclass of an exact mechanism need not be exact."""
+    arithmetic, and codes may leave a device. Each class states it for itself, because a subclass
+    of an exact mechanism need not be exact."""
     nested: ClassVar[tuple[str, ...]] = ()
     """Fields that are mechanisms themselves."""
     clips: ClassVar[bool] = True
@@ -239,7 +239,7 @@ class Mechanism(ABC):
         if not self.integers:
             raise PgcError(
                 f"{self.core.name} has no exact form and is for simulation only; "
-                "release with index, duchi, prs or laplace"
+                "release with index, duchi, prs, prs-sign or laplace"
             )
 
     def release(self, gradient: np.ndarray, seed: bytes) -> Any:

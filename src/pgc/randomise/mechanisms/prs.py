@@ -120,8 +120,9 @@ class ProjectedRandomSign(Mechanism):
 
     @property
     def lean(self) -> float:
-        """τ = tanh(ε/2d̂), computed from the integer thresholds: how much likelier a bit at ±C is
-        true than false.
+        """τ = tanh(ε/2d̂), computed from the integer thresholds.
+
+        It is the probability that a bit at ±C tells the truth, minus the probability that it lies.
         """
         return (self.highest_threshold - self.lowest_threshold) / WORD
 
