@@ -80,9 +80,13 @@ class TrainConfig:
     """Θ, the score from which an episode is a success, for a world that is not built in; by default
     the reward threshold with which the world is registered, if any."""
     bounds: tuple[str, ...] | None = None
-    """The public box in which observations usually lie, for a world that is not built in:
-    INDEX=low:high for one or more of the numbers of an observation. The others are found by play in
+    """The public box in which observations usually lie, by which a policy's inputs are scaled:
+    INDEX=low:high for one or more of the numbers of an observation. The others are those of a world
+    that is built in (see --scales), or else are found by play in
     the default environment, before there is any agent, so this costs no ε."""
+    scales: Literal["play", "limits"] = "play"
+    """The box of a built-in world where --bounds does not say: how far observations vary in good
+    play (play), or the limits of the observation space (limits). Both are public."""
     public_steps: int = 40_000
     """The number of environment steps of that play (see --bounds). About the first 1,000 take
     random actions; in the rest, a small search learns what good play looks like. Give fewer if the

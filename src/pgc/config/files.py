@@ -20,13 +20,17 @@ BEFORE: dict[str, Any] = {
     "constant": False,
     "activation": "relu",
     "public_steps": 40_000,
+    "scales": "limits",
     "public": False,
     "start": None,
     "start_origin": None,
 }
 """For fields that older versions of pgc did not have: the value that has the effect of those
 versions. It is used where a config does not contain the field."""
-SINCE = ("step_decay", "constant", "activation", "public_steps", "public", "start", "start_origin")
+SINCE = (
+    "step_decay", "constant", "activation", "scales", "public_steps", "public", "start",
+    "start_origin",
+)  # fmt: skip
 """The fields that configs did not have when the hashes in checkpoints were first made."""
 PACKAGES = ("gymnasium:", "gymnax:")
 """Prefixes of worlds that a package has, which name no code of one's own."""

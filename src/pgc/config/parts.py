@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from typing import Literal
 
@@ -21,10 +21,24 @@ from pgc.local_training.policies.own import Own, OwnPolicy
 from pgc.local_training.policies.torch_module import OwnTorch, TorchPolicy
 from pgc.local_training.recipe import LossOptions, Recipe
 from pgc.local_training.worlds.base import World
+from pgc.local_training.worlds.bounds import bounds_text
+from pgc.local_training.worlds.registry import WORLDS
 from pgc.spaces import Actions, Bounds, Categorical, Gaussian
 
 MOST_FEATURES = 4096
 """The most dimensions that a linear or quadratic subspace may have."""
+
+
+def with_scales(config: TrainConfig) -> TrainConfig:
+    """Returns the config with the box of a built-in world in good play, unless it says another.
+
+    The box is stated in the config, so that a service publishes it and later versions of pgc read
+    a run with the scales that it was trained with.
+    """
+    usual = WORLDS[config.world].usual_bounds if config.world in WORLDS else None
+    if config.bounds is not None or config.scales == "limits" or usual is None:
+        return config
+    return replace(config, bounds=bounds_text(usual))
 
 
 def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:

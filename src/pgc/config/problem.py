@@ -16,6 +16,7 @@ from pgc.config.parts import (
     suitable_cap,
     suitable_constant,
     suitable_subspace,
+    with_scales,
 )
 from pgc.config.presets import DEFAULT_BUFFER, PAPER_LEARNING_RATE
 from pgc.config.start import theta_of, with_start
@@ -29,6 +30,7 @@ from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
 from pgc.local_training.policies.actor_critic import ActorCritic, Policy
 from pgc.local_training.policies.torch_module import TorchPolicy
 from pgc.local_training.worlds.base import CompiledWorld, World
+from pgc.local_training.worlds.bounds import bounds_text
 from pgc.local_training.worlds.population import Population
 from pgc.local_training.worlds.registry import WORLDS, world_of
 from pgc.randomise.budget import split_budget
@@ -97,7 +99,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
 
     A `config.yaml` that is written from it therefore says everything.
     """
-    config = with_start(config)
+    config = with_scales(with_start(config))
     return _resolved(config, world_of(config)).config
 
 
@@ -139,11 +141,11 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
     )
     cap = suitable_cap(policy) if config.output_cap is None else config.output_cap
     if world.name not in WORLDS:  # state what was found out about a world that is not built in
-        bounds = tuple(
-            f"{i}={low!r}:{high!r}" for i, (low, high) in enumerate(world.observation_bounds)
-        )
         config = replace(
-            config, max_steps=world.max_steps, threshold=world.score_threshold, bounds=bounds
+            config,
+            max_steps=world.max_steps,
+            threshold=world.score_threshold,
+            bounds=bounds_text(world.observation_bounds),
         )
     config = replace(
         config,
@@ -225,7 +227,7 @@ def build_own(config: TrainConfig) -> OwnProblem:
 def build(config: TrainConfig) -> Problem:
     """Validates a config and returns the problem made from it. Every refusal says what to do."""
     validate(config)
-    config = with_start(config)
+    config = with_scales(with_start(config))
     world = world_of(config)
     fits_world(config, world)
     if config.own_policy is not None:

@@ -29,7 +29,7 @@ from pgc.local_training.worlds.registry import world_of
 from pgc.spaces import Actions, Gaussian
 
 INLINE = "base64:"
-NETWORK = ("policy", "hidden", "activation", "biases", "normalize", "bounds")
+NETWORK = ("policy", "hidden", "activation", "biases", "normalize", "bounds", "scales")
 """The settings that a start which is a run decides: its θ means nothing without them."""
 UNKNOWN = "unknown: if it was trained on people's data, what they are promised is not in this file"
 

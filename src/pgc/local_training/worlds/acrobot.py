@@ -59,6 +59,8 @@ class Acrobot(CompiledWorld):
         (-4 * math.pi, 4 * math.pi),
         (-9 * math.pi, 9 * math.pi),
     )
+    # velocities vary by ±2.3 and ±3.3 in the public play of gymnasium:Acrobot-v1
+    usual_bounds = (*((-1.0, 1.0),) * 4, (-2.5, 2.5), (-3.5, 3.5))
     sketch_box = (-2.2, 2.2, -2.2, 2.2)
     default_psi = AcrobotPsi()
     positive = ("mass_1", "mass_2", "length_1", "length_2", "inertia", "time_step")

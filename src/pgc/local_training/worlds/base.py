@@ -47,6 +47,9 @@ class World(ABC):
     observation_bounds: Bounds
     """The public box in which observations usually lie. It is known before any agent reports, so it
     costs no ε. A value may lie outside."""
+    usual_bounds: Bounds | None = None
+    """The box that a policy is scaled by unless other bounds are given: how far observations vary
+    in good play, where that differs much from `observation_bounds`."""
     default_psi: Any
     """The world's usual parameters; its fields are the fields of ψ."""
     positive: tuple[str, ...] = ()
@@ -64,11 +67,15 @@ class CompiledWorld(World):
     """What a picture of a state shows: left, right, bottom, top, in the coordinates of `sketch`."""
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are of one class: worlds have no state, so they share compiled programs."""
-        return type(self) is type(other)
+        """Whether both are of one class and have the same box: such worlds share programs."""
+        return (
+            type(self) is type(other)
+            and isinstance(other, CompiledWorld)
+            and self.observation_bounds == other.observation_bounds
+        )
 
     def __hash__(self) -> int:
-        return hash(type(self))
+        return hash((type(self), self.observation_bounds))
 
     @abstractmethod
     def reset(self, key: jax.Array, psi: Psi) -> State:

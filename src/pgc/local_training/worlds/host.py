@@ -16,6 +16,7 @@ import numpy as np
 
 from pgc.errors import PgcError, in_one_line
 from pgc.local_training.worlds.base import World
+from pgc.local_training.worlds.bounds import parse_bounds
 from pgc.local_training.worlds.creator import Creator, close, find
 from pgc.local_training.worlds.gymnasium_spaces import (
     Acting,
@@ -142,7 +143,7 @@ def given_bounds(
     environment, before there is any agent (`public_play.py`): they are public, cost no ε, and do
     not depend on any agent's ψ.
     """
-    known = dict(_bound(text, observation.dim, name) for text in given or ())
+    known = parse_bounds(given, observation.dim, name)
     box = np.stack([observation.low, observation.high])
     if len(known) < observation.dim and observation.categories is None:
         box = probe()
@@ -221,21 +222,3 @@ def step(
             "is not finite"
         )
     return row, reward, bool(terminated), bool(truncated)
-
-
-def _bound(text: str, dim: int, name: str) -> tuple[int, tuple[float, float]]:
-    index, equals, ends = text.partition("=")
-    try:
-        at, (low, high) = int(index), (float(end) for end in ends.split(":"))
-        if (
-            not equals
-            or not 0 <= at < dim
-            or not (math.isfinite(low) and math.isfinite(high) and low < high)
-        ):
-            raise ValueError
-    except ValueError:
-        raise PgcError(
-            f"'{text}' is not a bound; write INDEX=low:high, low < high, INDEX from 0 to {dim - 1} "
-            f"(an observation of {name} has {dim} numbers)"
-        ) from None
-    return at, (low, high)

@@ -42,6 +42,8 @@ class Pendulum(CompiledWorld):
     max_steps = 200
     score_threshold = -250.0
     observation_bounds = ((-1.0, 1.0), (-1.0, 1.0), (-8.0, 8.0))
+    # the velocity varies from −2.5 to 5 in the public play of gymnasium:Pendulum-v1
+    usual_bounds = ((-1.0, 1.0), (-1.0, 1.0), (-5.0, 5.0))
     sketch_box = (-1.3, 1.3, -1.3, 1.3)
     default_psi = PendulumPsi()
     positive = ("mass", "length", "time_step")

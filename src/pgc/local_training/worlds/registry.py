@@ -7,6 +7,7 @@ from typing import Protocol
 from pgc.errors import PgcError
 from pgc.local_training.worlds.acrobot import Acrobot
 from pgc.local_training.worlds.base import CompiledWorld, Transition, World
+from pgc.local_training.worlds.bounds import parse_bounds
 from pgc.local_training.worlds.cartpole import CartPole
 from pgc.local_training.worlds.mountain_car import MountainCar
 from pgc.local_training.worlds.pendulum import Pendulum
@@ -35,7 +36,7 @@ class Settings(Protocol):
 
     @property
     def bounds(self) -> tuple[str, ...] | None:
-        """The public box of the observations, for a world that is not built in."""
+        """The public box of the observations, as text (`bounds.py`)."""
 
 
 def world_of(config: Settings) -> World:
@@ -60,16 +61,21 @@ def make_world(
     """Returns a built-in world by its name, `gymnasium:ID`, `gymnax:ID`, or MODULE:CLASS of a
     user's own Gymnasium environment.
 
-    For a world that is not built in, `max_steps`, `threshold` (Θ) and `bounds` (the public box of
-    the observations) replace the defaults. A box that is not given is found by `public_steps` of
-    play.
+    `bounds` replace the public box of the observations. For a world that is not built in,
+    `max_steps` and `threshold` (Θ) replace the defaults, and a box that is not given is found by
+    `public_steps` of play.
     """
     if name in WORLDS:
-        if (max_steps, threshold, bounds) != (None, None, None):
+        if (max_steps, threshold) != (None, None):
             raise PgcError(
-                f"max_steps, threshold and bounds are for worlds of your own; {name} has its own"
+                f"max_steps and threshold are for worlds of your own; {name} has its own"
             )
-        return WORLDS[name]()
+        world = WORLDS[name]()
+        known = parse_bounds(bounds, world.observation_dim, name)
+        world.observation_bounds = tuple(
+            known.get(i, usual) for i, usual in enumerate(world.observation_bounds)
+        )
+        return world
     if ":" not in name:
         kinds = "gymnasium:ID, gymnax:ID, or MODULE:CLASS of a Gymnasium environment of your own"
         raise PgcError(f"unknown world '{name}'; choose one of: {', '.join(WORLDS)}; {kinds}")
