@@ -20,8 +20,11 @@ COMMON: dict[str, Any] = dict(
     spread=1.0,
     constant=False,
     hidden=(16,),
+    scales="limits",
+    discount=0.99,
 )
-"""These were the defaults when the bits were recorded: a step that does not shrink, reports of any length, one σ for all."""
+"""These were the defaults when the bits were recorded: a step that does not shrink, reports of any length, one σ and one γ for
+all, and observations scaled by the limits of their space."""
 RUNS: dict[str, dict[str, Any]] = {
     "default": {},
     "default, its step shrinks": dict(step_decay=None, report_norm=None),

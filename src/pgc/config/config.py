@@ -148,8 +148,9 @@ class TrainConfig:
     initial: Literal["glorot", "flat", "normal", "zeros"] = "flat"
     """How θ_0 is drawn: Glorot uniform (glorot, as in the paper); the same with the policy head
     multiplied by 0.3 (flat); from N(0, 0.1²) (normal); or all zero (zeros)."""
-    discount: float = 0.99
-    """γ, the discount factor of future rewards."""
+    discount: float | None = None
+    """γ, the discount factor of future rewards. By default 1 − 2/max_steps, so that rewards half of
+    the longest episode ahead still count, but at least 0.99 (paper: 0.99)."""
     value_weight: float = 0.5
     """λ, the weight of the value loss. Only the policy gradient with --baseline critic has one."""
     entropy_weight: float = 0.01

@@ -24,6 +24,7 @@ PRESETS: dict[str, TrainConfig] = {
         spread=1.0,
         hidden=(16,),
         local_episodes=1,
+        discount=0.99,
         estimator="policy-gradient",
         normalize=False,
         initial="glorot",

@@ -156,6 +156,7 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
         if config.clip is None
         else config.clip,
         subspace=where,
+        discount=rules.discount(world.max_steps) if config.discount is None else config.discount,
         local_episodes=episodes,
         estimator=config.estimator or rules.estimator(directions, episodes),
         score=config.score or ("greedy" if episodes > 1 else "training"),

@@ -31,6 +31,8 @@ LONGEST_REPORT = 1.5
 their lengths differ: few honest reports are longer, and a hostile one could be without end."""
 MOST_EPISODES = 60
 """The most local episodes, unless more are asked for."""
+LEAST_DISCOUNT = 0.99
+"""γ of worlds whose episodes have at most 200 steps, as in the paper."""
 UNITS = 16
 """Units of the hidden layer."""
 UNITS_EACH = 4
@@ -46,6 +48,15 @@ def local_episodes(epsilon: float, directions: int) -> int:
     cost no ε, but too much time. `directions` is 0 if the whole gradient is reported.
     """
     return min(MOST_EPISODES, max(20 if epsilon <= 0.25 else 10, 2 * directions + 2))
+
+
+def discount(max_steps: int) -> float:
+    """Returns γ = 1 − 2/max_steps, but at least 0.99.
+
+    A goal that is reached late in a long episode must be worth something at its start: with
+    γ = 0.99, a reward 300 steps ahead counts a twentieth.
+    """
+    return max(LEAST_DISCOUNT, 1 - 2 / max_steps)
 
 
 def subspace(epsilon: float, quadratic_dim: int) -> Literal["linear", "quadratic"]:

@@ -86,7 +86,10 @@ def validate(config: TrainConfig) -> None:
         all(h >= 1 for h in config.hidden or ()),
         f"hidden widths must be at least 1, not {config.hidden}",
     )
-    demand(0 <= config.discount <= 1, f"discount must be between 0 and 1, not {config.discount:g}")
+    demand(
+        config.discount is None or 0 <= config.discount <= 1,
+        f"discount must be between 0 and 1, not {config.discount}",
+    )
     demand(
         0 <= config.alpha_start <= 1,
         f"alpha_start must be between 0 and 1, not {config.alpha_start:g}",

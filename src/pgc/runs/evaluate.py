@@ -188,6 +188,13 @@ def _film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -
     """Returns a GIF of one greedy episode of `theta`, with every second step."""
     if plays_on_host(problem):
         return figures.film(host_film(problem, theta, psi, seed), every=2)
+    world = problem.training.world_and_policy[0]
+    states = greedy_states(problem, theta, psi, seed)
+    return figures.animation(world, states, f"{world.name} {name}", every=2)
+
+
+def greedy_states(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[Any]:
+    """Returns the states of one greedy episode of `theta` in a compiled world."""
     world, policy = problem.training.world_and_policy
     params = policy.unflatten(jnp.asarray(theta))
     key = jax.random.key(seed)
@@ -204,4 +211,4 @@ def _film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -
         states.append(state)
         if terminated:
             break
-    return figures.animation(world, states, f"{world.name} {name}", every=2)
+    return states
