@@ -183,5 +183,24 @@ def test_rules_for_many_observations():
     assert rules.spread(4 / 3) == 1.0 and rules.spread(None) == 1.0
     assert rules.spread(4 * 4 / 3) == pytest.approx(0.5)
     assert rules.step_decay(1.0, 2.0, 4) == 50 and rules.step_decay(0.5, 2.0, 8) == 400
+    assert rules.discount(200) == rules.discount(50) == 0.99
+    assert rules.discount(1000) == pytest.approx(0.998)
     config = build(configure(world="acrobot")).config
     assert (config.hidden, config.constant, config.local_episodes) == ((), False, 26)
+
+
+def test_a_built_in_world_is_scaled_by_good_play_and_says_so():
+    """Its config states the box, so that a service publishes it. A run of before keeps its own."""
+    config = build(configure(world="acrobot")).config
+    assert config.bounds is not None and config.bounds[4] == "4=-2.5:2.5"
+    problem = build(from_yaml(to_yaml(config)))
+    assert problem.training.recipe.bounds[4] == (-2.5, 2.5) and problem.config == config
+    old = to_yaml(build(configure(world="acrobot", scales="limits")).config)
+    assert "bounds: null" in old
+    before = "\n".join(line for line in old.splitlines() if not line.startswith("scales:"))
+    problem = build(from_yaml(before))
+    assert problem.training.recipe.bounds[4] == (-4 * math.pi, 4 * math.pi)
+    assert to_yaml(problem.config, as_before=True) == to_yaml(from_yaml(before), as_before=True)
+    own = build(configure(world="acrobot", bounds=("5=-9:9",))).training.recipe.bounds
+    assert own[5] == (-9, 9) and own[4] == (-4 * math.pi, 4 * math.pi)
+    assert build(configure()).config.bounds is None  # CartPole's box is that of good play already

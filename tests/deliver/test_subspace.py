@@ -152,9 +152,9 @@ def test_a_constant_is_one_more_feature(rng):
 
 
 @pytest.mark.parametrize(("degree", "constant"), [(1, False), (1, True), (2, False)])
-def test_power_is_how_much_the_outputs_change(degree, constant, rng):
+def test_it_says_how_far_a_step_changes_the_outputs(degree, constant, rng):
     subspace = FeatureSubspace(policy=NET, bounds=BOUNDS, degree=degree, constant=constant)
     points = rng.uniform(-1, 1, size=(3, 20_000))
     made = features(points, degree, 1.0)
     wanted = (made**2).mean(axis=1).sum() + constant
-    assert subspace.power == pytest.approx(wanted, rel=0.02)
+    assert subspace.output_change == pytest.approx(wanted, rel=0.02)

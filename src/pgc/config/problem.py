@@ -161,7 +161,7 @@ def _resolved(config: TrainConfig, world: World) -> Parts:
         estimator=config.estimator or rules.estimator(directions, episodes),
         score=config.score or ("greedy" if episodes > 1 else "training"),
         output_cap=cap,
-        spread=rules.spread(subspace.power if subspace else None)
+        spread=rules.spread(subspace.output_change if subspace else None)
         if config.spread is None
         else config.spread,
         step_decay=rules.step_decay(per_report, cap, directions)

@@ -23,9 +23,10 @@ STEP_DECAY = 12.5
 """n₀/k of a step that shrinks as 1/√(1 + n/n₀). CartPole, with k = 4, needs about n₀ reports at
 ε = 1."""
 TRIED = 4 / 3
-"""How much the outputs of the policies that evolution tries should differ from those of θ: the mean
-square of the difference over the public box, summed over contrasts. 4/3 is its value for σ = 1 in a
-linear subspace of CartPole, which has four observations and two actions."""
+"""How far the outputs of the policies that evolution tries should differ from those of θ: the mean
+square of the difference over the public box, for each contrast of the outputs. 4/3 is its value for
+σ = 1 in a linear subspace of CartPole, which has four observations and two actions. It is a third
+of the largest mean square of the outputs themselves (`LARGEST_OUTPUT`²), in any world."""
 LONGEST_REPORT = 1.5
 """Reports are shortened to this many times the root mean square length of an honest one, where
 their lengths differ: few honest reports are longer, and a hostile one could be without end."""
@@ -101,13 +102,14 @@ def learning_rate(epsilon: float, buffer_size: int, directions: int) -> float:
     return STEP * buffer_size * math.sqrt(directions or 4) / 2 * math.tanh(epsilon / 2)
 
 
-def spread(power: float | None) -> float:
+def spread(output_change: float | None) -> float:
     """Returns σ of evolution, such that the outputs of tried policies differ from those of θ by the
     same amount, `TRIED`, in every subspace.
 
-    `power` is the amount for σ = 1 (`FeatureSubspace.power`). If it is unknown (None), σ is 1.
+    `output_change` is the amount for σ = 1 (`FeatureSubspace.output_change`). If it is unknown
+    (None), σ is 1.
     """
-    return 1.0 if power is None else math.sqrt(TRIED / power)
+    return 1.0 if output_change is None else math.sqrt(TRIED / output_change)
 
 
 def step_decay(epsilon: float, cap: float, directions: int) -> float:

@@ -90,8 +90,8 @@ class RandomSubspace:
         return self.size
 
     @property
-    def power(self) -> None:
-        """Nobody knows what its directions do to the outputs."""
+    def output_change(self) -> None:
+        """None: how far its directions change the policy's outputs is not known."""
         return None
 
     def basis(self, theta: jax.Array) -> jax.Array:
@@ -130,13 +130,12 @@ class FeatureSubspace:
         return features * int(self.policy.actions.contrasts.shape[0])
 
     @property
-    def power(self) -> float:
-        """How much a standard normal step in the k coefficients changes the policy's outputs.
+    def output_change(self) -> float:
+        """How far a standard normal step in the k coefficients changes the policy's outputs.
 
-        It is the mean square change over the public box, summed over the contrasts of the outputs.
+        It is the mean square change of one contrast of the outputs over the public box.
         """
-        one = mean_square(len(self.bounds), self.degree, self.weight) + self.constant
-        return one * int(self.policy.actions.contrasts.shape[0])
+        return mean_square(len(self.bounds), self.degree, self.weight) + self.constant
 
     def basis(self, theta: jax.Array) -> jax.Array:
         """Returns the basis W (d, k) at this θ."""
@@ -185,13 +184,14 @@ class TangentSubspace:
         return int(features * self.policy.actions.contrasts.shape[0])
 
     @property
-    def power(self) -> float:
-        """How much a step of 1 in all directions changes the contrasts of the outputs: the sum of
-        their mean squares over the public box, or over public pictures.
+    def output_change(self) -> float:
+        """How far a standard normal step in the k coefficients changes the policy's outputs.
+
+        It is the mean square change of one contrast of the outputs over the public box, or over
+        public pictures.
         """
         places = len(self.bounds) or self._public[1].shape[0]
-        one = mean_square(places, self.degree if self.bounds else 1, 1.0)
-        return one * int(self.policy.actions.contrasts.shape[0])
+        return mean_square(places, self.degree if self.bounds else 1, 1.0)
 
     def basis(self, theta: jax.Array) -> jax.Array:
         """Returns the basis W (d, k) at this θ."""

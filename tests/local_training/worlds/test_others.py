@@ -6,10 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from pgc.errors import PgcError
 from pgc.local_training.worlds.acrobot import Acrobot
 from pgc.local_training.worlds.mountain_car import MountainCar
 from pgc.local_training.worlds.pendulum import Pendulum
 from pgc.local_training.worlds.population import Population
+from pgc.local_training.worlds.registry import make_world
 from pgc.spaces import Gaussian
 
 # Our field of ψ, Gymnasium's attribute, and another value.
@@ -100,3 +102,21 @@ def test_acrobot_ends_when_its_tip_is_up_and_then_costs_nothing():
     )
     moved = world.step(jax.random.key(0), up, jnp.asarray(1), world.default_psi)
     assert bool(moved.terminated) and float(moved.reward) == 0
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PAIRS if kind.usual_bounds is not None])
+def test_the_box_of_good_play_is_what_public_play_finds(kind):
+    """Within a factor of two, and about the middle of the limits."""
+    low, high = np.asarray(kind.usual_bounds).T
+    found = np.asarray(make_world(f"gymnasium:{PAIRS[kind][0]}").observation_bounds).T
+    widest = np.maximum(np.abs(found[0]), np.abs(found[1]))
+    assert (low == -high).all() and (high > 0.5 * widest).all() and (high < 2 * widest).all()
+
+
+def test_worlds_with_different_boxes_are_different():
+    """Compiled programs are kept by world: one with another box must not be taken for it."""
+    box = ("4=-1:1",)
+    assert make_world("acrobot") == make_world("acrobot") != make_world("acrobot", bounds=box)
+    assert hash(make_world("acrobot")) == hash(make_world("acrobot"))
+    with pytest.raises(PgcError, match="INDEX from 0 to 5"):
+        make_world("acrobot", bounds=("6=-1:1",))
