@@ -23,7 +23,7 @@ from pgc.local_training.recipe import LossOptions, Recipe
 from pgc.local_training.worlds.base import World
 from pgc.local_training.worlds.bounds import bounds_text
 from pgc.local_training.worlds.registry import WORLDS
-from pgc.spaces import Actions, Bounds, Categorical, Gaussian
+from pgc.spaces import Actions, Bounds, Gaussian
 
 MOST_FEATURES = 4096
 """The most dimensions that a linear or quadratic subspace may have."""
@@ -145,12 +145,7 @@ def make_recipe(config: TrainConfig, world: World, policy: Policy | TorchPolicy)
     known, actions = isinstance(policy, ActorCritic), world.actions
     return Recipe(
         **{f.name: getattr(config, f.name) for f in fields(LossOptions)},
-        bounds=tuple((float(low), float(high)) for low, high in world.observation_bounds),
-        actions=actions.count
-        if isinstance(actions, Categorical)
-        else tuple(zip(actions.low, actions.high, strict=True)),
-        max_steps=world.max_steps,
-        score_threshold=world.score_threshold,
+        **world.in_recipe,
         image=world.image,
         hidden=(config.hidden or ()) if known else (),
         activation=config.activation if known else "relu",

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from pgc.config import rules
 from pgc.config.config import TrainConfig
 from pgc.config.parts import (
     make_optimizer,
-    make_policy,
     make_recipe,
-    make_subspace,
-    suitable_cap,
-    suitable_constant,
-    suitable_subspace,
-    with_scales,
 )
-from pgc.config.presets import DEFAULT_BUFFER, PAPER_LEARNING_RATE
-from pgc.config.start import theta_of, with_start
+from pgc.config.resolution import resolve, resolve_own, resolved
+from pgc.config.start import theta_of
 from pgc.config.validation import fits_world, validate
 from pgc.deliver.initial import Initial
 from pgc.deliver.schedule import Schedule
@@ -27,15 +20,13 @@ from pgc.deliver.subspace import Subspace
 from pgc.errors import PgcError
 from pgc.local_training.definition import LocalTraining
 from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
-from pgc.local_training.policies.actor_critic import ActorCritic, Policy
+from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.policies.torch_module import TorchPolicy
-from pgc.local_training.worlds.base import CompiledWorld, World
-from pgc.local_training.worlds.bounds import bounds_text
+from pgc.local_training.worlds.base import CompiledWorld
 from pgc.local_training.worlds.population import Population
-from pgc.local_training.worlds.registry import WORLDS, world_of
-from pgc.randomise.budget import split_budget
+from pgc.local_training.worlds.registry import world_of
 from pgc.randomise.mechanisms.base import Mechanism
-from pgc.randomise.mechanisms.registry import find_mechanism, make_mechanism
+from pgc.randomise.mechanisms.registry import make_mechanism
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.randomise.simulated import Randomiser
 from pgc.update.aggregator import Aggregator
@@ -81,99 +72,6 @@ class Problem:
         return self.epsilon_gradient + self.epsilon_score
 
 
-class Parts(NamedTuple):
-    """The parts that are made, once each, while a config is resolved."""
-
-    config: TrainConfig
-    """The config, with everything filled in."""
-    policy: Policy | TorchPolicy
-    subspace: Subspace | None
-    gradient_epsilon: float
-    """The ε of the gradient in one report."""
-    score_epsilon: float
-    """The ε of the noisy boolean in one report; 0 sends none."""
-
-
-def resolve(config: TrainConfig) -> TrainConfig:
-    """Returns the config with everything filled in that it leaves to its preset and to the rules.
-
-    A `config.yaml` that is written from it therefore says everything.
-    """
-    config = with_scales(with_start(config))
-    return _resolved(config, world_of(config)).config
-
-
-def _resolved(config: TrainConfig, world: World) -> Parts:
-    paper, epsilon = config.preset == "paper", config.epsilon
-    kind = find_mechanism(config.mechanism)
-    mechanism = "none" if epsilon == math.inf else config.mechanism
-    kind = kind if mechanism == config.mechanism else find_mechanism(mechanism)
-    epsilon = math.inf if mechanism == "none" else epsilon
-    per_report, score_epsilon = split_budget(
-        epsilon, config.score_epsilon, config.submissions_per_agent
-    )
-    where, policy = config.subspace, make_policy(config, world)
-    if where is None:
-        where = suitable_subspace(policy, world.observation_bounds, per_report)
-    if config.constant is None:
-        constant = where == "linear" and suitable_constant(config, policy, world.observation_bounds)
-        config = replace(config, constant=constant)
-    if config.hidden is None:
-        widths = rules.hidden(world.observation_dim, where == "linear")
-        config = replace(config, hidden=widths)
-    if config.constant and not config.biases:
-        config = replace(config, biases=True)
-    policy = make_policy(config, world)
-    subspace = make_subspace(replace(config, subspace=where), policy, world.observation_bounds)
-    directions = 0 if subspace is None else subspace.dim
-    episodes = (
-        rules.local_episodes(per_report, directions)
-        if config.local_episodes is None
-        else config.local_episodes
-    )
-    buffer_size = (
-        (kind.paper_buffer if paper else DEFAULT_BUFFER)
-        if config.buffer_size is None
-        else config.buffer_size
-    )
-    rate = (
-        PAPER_LEARNING_RATE if paper else rules.learning_rate(per_report, buffer_size, directions)
-    )
-    cap = suitable_cap(policy) if config.output_cap is None else config.output_cap
-    if world.name not in WORLDS:  # state what was found out about a world that is not built in
-        config = replace(
-            config,
-            max_steps=world.max_steps,
-            threshold=world.score_threshold,
-            bounds=bounds_text(world.observation_bounds),
-        )
-    config = replace(
-        config,
-        mechanism=mechanism,
-        epsilon=epsilon,
-        policy=config.policy or ("actor-critic" if world.image is None else "convolutional"),
-        clip=(kind.paper_clip if paper else kind.default_clip)
-        if config.clip is None
-        else config.clip,
-        subspace=where,
-        discount=rules.discount(world.max_steps) if config.discount is None else config.discount,
-        local_episodes=episodes,
-        estimator=config.estimator or rules.estimator(directions, episodes),
-        score=config.score or ("greedy" if episodes > 1 else "training"),
-        output_cap=cap,
-        spread=rules.spread(subspace.output_change if subspace else None)
-        if config.spread is None
-        else config.spread,
-        step_decay=rules.step_decay(per_report, cap, directions)
-        if config.step_decay is None
-        else config.step_decay,
-        buffer_size=buffer_size,
-        population=world.default_population if config.population is None else config.population,
-        learning_rate=rate if config.learning_rate is None else config.learning_rate,
-    )
-    return Parts(config, policy, subspace, per_report, score_epsilon)
-
-
 @dataclass(frozen=True, kw_only=True)
 class OwnProblem:
     """A config, validated and built, for a policy that only the devices know.
@@ -191,31 +89,13 @@ def build_own(config: TrainConfig) -> OwnProblem:
     """Returns the aggregator's part of a run whose θ has `config.own_policy` numbers."""
     validate(config)
     fits_world(config, world_of(config))
-    kind = find_mechanism(config.mechanism)
     dim = config.own_policy
     assert dim is not None
     if config.subspace not in (None, "full"):
         raise PgcError(
             "for a policy that only the devices know, use --subspace full (the whole gradient)"
         )
-    gradient_epsilon, score_epsilon = split_budget(
-        config.epsilon, config.score_epsilon, config.submissions_per_agent
-    )
-    buffer_size = DEFAULT_BUFFER if config.buffer_size is None else config.buffer_size
-    config = replace(
-        config,
-        subspace="full",
-        clip=kind.default_clip if config.clip is None else config.clip,
-        local_episodes=rules.local_episodes(gradient_epsilon, 0)
-        if config.local_episodes is None
-        else config.local_episodes,
-        buffer_size=buffer_size,
-        spread=rules.spread(None) if config.spread is None else config.spread,
-        step_decay=math.inf if config.step_decay is None else config.step_decay,
-        learning_rate=rules.learning_rate(gradient_epsilon, buffer_size, 0)
-        if config.learning_rate is None
-        else config.learning_rate,
-    )
+    config, gradient_epsilon, score_epsilon = resolve_own(config)
     mechanism = _make_mechanism(config, dim, gradient_epsilon)
     return OwnProblem(
         config=config,
@@ -228,12 +108,10 @@ def build_own(config: TrainConfig) -> OwnProblem:
 def build(config: TrainConfig) -> Problem:
     """Validates a config and returns the problem made from it. Every refusal says what to do."""
     validate(config)
-    config = with_scales(with_start(config))
-    world = world_of(config)
-    fits_world(config, world)
     if config.own_policy is not None:
         raise PgcError("a policy that only the devices know cannot be simulated; use pgc serve")
-    config, policy, subspace, gradient_epsilon, score_epsilon = _resolved(config, world)
+    config, world, policy, subspace, gradient_epsilon, score_epsilon = resolved(config)
+    fits_world(config, world)
     if isinstance(policy, TorchPolicy) and isinstance(world, CompiledWorld):
         raise PgcError(
             f"a PyTorch policy plays on the host, not in {world.name}; use a Gymnasium world "
@@ -332,3 +210,6 @@ def _longest_report(mechanism: Mechanism) -> float | None:
     squared = mechanism.error(0.0)
     differ = not mechanism.one_length and 0 < squared < math.inf
     return rules.LONGEST_REPORT * math.sqrt(squared) if differ else None
+
+
+__all__ = ["OwnProblem", "Problem", "build", "build_own", "resolve"]

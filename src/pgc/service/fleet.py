@@ -41,16 +41,7 @@ from pgc.wire.values import Delivery
 
 def recipe_for(world: World, card: Any) -> Recipe:
     """Returns the recipe that a service publishes, completed for this world."""
-    actions = world.actions
-    return Recipe.read(
-        card,
-        bounds=tuple((float(low), float(high)) for low, high in world.observation_bounds),
-        actions=actions.count
-        if hasattr(actions, "count")
-        else tuple(zip(actions.low, actions.high, strict=True)),
-        max_steps=world.max_steps,
-        score_threshold=world.score_threshold,
-    )
+    return Recipe.read(card, **world.in_recipe)
 
 
 @dataclass(frozen=True)

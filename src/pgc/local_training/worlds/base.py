@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 
-from pgc.spaces import Actions, Bounds
+from pgc.spaces import Actions, Bounds, Categorical
 
 State = Any
 """A world's own state: a NamedTuple of scalars."""
@@ -58,6 +58,19 @@ class World(ABC):
     """The variations this world is usually trained on, in the notation of `Population.parse`."""
     image: tuple[int, int, int] | None = None
     """Height, width and channels, where an observation is a picture."""
+
+    @property
+    def in_recipe(self) -> dict[str, Any]:
+        """The fields of a `Recipe` that depend on the world, but for `image`."""
+        actions = self.actions
+        return dict(
+            bounds=tuple((float(low), float(high)) for low, high in self.observation_bounds),
+            actions=actions.count
+            if isinstance(actions, Categorical)
+            else tuple(zip(actions.low, actions.high, strict=True)),
+            max_steps=self.max_steps,
+            score_threshold=self.score_threshold,
+        )
 
 
 class CompiledWorld(World):

@@ -1,0 +1,154 @@
+"""Fills in what a config leaves to its preset, to the rules and to its world.
+
+Policy and subspace are made on the way, because rules depend on their dimensions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from pgc.config import rules
+from pgc.config.config import TrainConfig
+from pgc.config.parts import (
+    make_policy,
+    make_subspace,
+    suitable_cap,
+    suitable_constant,
+    suitable_subspace,
+    with_scales,
+)
+from pgc.config.presets import DEFAULT_BUFFER, PAPER_LEARNING_RATE
+from pgc.config.start import with_start
+from pgc.deliver.subspace import Subspace
+from pgc.local_training.policies.actor_critic import Policy
+from pgc.local_training.policies.torch_module import TorchPolicy
+from pgc.local_training.worlds.base import World
+from pgc.local_training.worlds.bounds import bounds_text
+from pgc.local_training.worlds.registry import WORLDS, world_of
+from pgc.randomise.budget import split_budget
+from pgc.randomise.mechanisms.registry import find_mechanism
+
+
+class Parts(NamedTuple):
+    """The parts that are made, once each, while a config is resolved."""
+
+    config: TrainConfig
+    """The config, with everything filled in."""
+    world: World
+    policy: Policy | TorchPolicy
+    subspace: Subspace | None
+    gradient_epsilon: float
+    """The ε of the gradient in one report."""
+    score_epsilon: float
+    """The ε of the noisy boolean in one report; 0 sends none."""
+
+
+def resolve(config: TrainConfig) -> TrainConfig:
+    """Returns the config with everything filled in that it leaves to its preset and to the rules.
+
+    A `config.yaml` that is written from it therefore says everything.
+    """
+    return resolved(config).config
+
+
+def resolved(config: TrainConfig) -> Parts:
+    """Returns the config with everything filled in, and the parts that were made for that."""
+    config = with_scales(with_start(config))
+    world = world_of(config)
+    config, epsilon, score_epsilon = _privacy(config)
+    config, policy, subspace = _network(config, world, epsilon)
+    config = _of_world(_numbers(config, epsilon, policy, subspace), world)
+    return Parts(config, world, policy, subspace, epsilon, score_epsilon)
+
+
+def resolve_own(config: TrainConfig) -> tuple[TrainConfig, float, float]:
+    """Returns a config for a policy that only the devices know, with everything filled in that the
+    aggregator needs, and the ε of the gradient and of the noisy boolean in one report.
+    """
+    epsilon, score_epsilon = split_budget(
+        config.epsilon, config.score_epsilon, config.submissions_per_agent
+    )
+    return _numbers(replace(config, subspace="full"), epsilon, None, None), epsilon, score_epsilon
+
+
+def filled(config: TrainConfig, **values: Any) -> TrainConfig:
+    """Returns the config with these values for the fields that are None."""
+    missing = {name: value for name, value in values.items() if getattr(config, name) is None}
+    return replace(config, **missing)
+
+
+def _privacy(config: TrainConfig) -> tuple[TrainConfig, float, float]:
+    """Without privacy there is no mechanism, and without a mechanism no privacy.
+
+    Also returns the ε of the gradient and of the noisy boolean in one report.
+    """
+    find_mechanism(config.mechanism)  # an unknown one is refused, also where it is not used
+    if config.epsilon == math.inf or config.mechanism == "none":
+        config = replace(config, mechanism="none", epsilon=math.inf)
+    return config, *split_budget(config.epsilon, config.score_epsilon, config.submissions_per_agent)
+
+
+def _network(
+    config: TrainConfig, world: World, epsilon: float
+) -> tuple[TrainConfig, Policy | TorchPolicy, Subspace | None]:
+    """Chooses the subspace, and a network that can express what lies in it; makes both."""
+    box, policy = world.observation_bounds, make_policy(config, world)
+    if config.subspace is None:
+        config = replace(config, subspace=suitable_subspace(policy, box, epsilon))
+    linear = config.subspace == "linear"
+    config = filled(
+        config,
+        policy="actor-critic" if world.image is None else "convolutional",
+        constant=linear and suitable_constant(config, policy, box),
+        hidden=rules.hidden(world.observation_dim, linear),
+    )
+    config = replace(config, biases=config.biases or bool(config.constant))
+    policy = make_policy(config, world)
+    return config, policy, make_subspace(config, policy, box)
+
+
+def _numbers(
+    config: TrainConfig,
+    epsilon: float,
+    policy: Policy | TorchPolicy | None,
+    subspace: Subspace | None,
+) -> TrainConfig:
+    """Fills in the numbers that follow from ε and from the dimension of a report."""
+    paper, kind = config.preset == "paper", find_mechanism(config.mechanism)
+    directions = 0 if subspace is None else subspace.dim
+    config = filled(
+        config,
+        clip=kind.paper_clip if paper else kind.default_clip,
+        local_episodes=rules.local_episodes(epsilon, directions),
+        buffer_size=kind.paper_buffer if paper else DEFAULT_BUFFER,
+        output_cap=None if policy is None else suitable_cap(policy),
+        spread=rules.spread(None if subspace is None else subspace.output_change),
+    )
+    assert config.local_episodes is not None and config.buffer_size is not None
+    cap = math.inf if config.output_cap is None else config.output_cap
+    return filled(
+        config,
+        estimator=rules.estimator(directions, config.local_episodes),
+        score="greedy" if config.local_episodes > 1 else "training",
+        step_decay=rules.step_decay(epsilon, cap, directions),
+        learning_rate=PAPER_LEARNING_RATE
+        if paper
+        else rules.learning_rate(epsilon, config.buffer_size, directions),
+    )
+
+
+def _of_world(config: TrainConfig, world: World) -> TrainConfig:
+    """Fills in what is the world's, and states what was found out about one not built in."""
+    config = filled(
+        config, discount=rules.discount(world.max_steps), population=world.default_population
+    )
+    if world.name in WORLDS:
+        return config
+    return replace(
+        config,
+        max_steps=world.max_steps,
+        threshold=world.score_threshold,
+        bounds=bounds_text(world.observation_bounds),
+    )
