@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pgc.randomise.device import Device, Refusal
     from pgc.randomise.ledger import Ledger
     from pgc.runs.evaluate import compare, evaluate
+    from pgc.runs.load import load
     from pgc.runs.run import Run
     from pgc.runs.train import train
     from pgc.studies.reproduction.reproduce import reproduce
@@ -43,6 +44,7 @@ _LAZY = {
     "reproduce": "pgc.studies.reproduction.reproduce",
     "train": "pgc.runs.train",
     "evaluate": "pgc.runs.evaluate",
+    "load": "pgc.runs.load",
     "compare": "pgc.runs.evaluate",
 }
 
@@ -130,7 +132,12 @@ def __getattr__(name: str) -> Any:
     return getattr(require(_LAZY[name], "train"), name)
 
 
+def __dir__() -> list[str]:
+    """Returns the public names, so that completion finds them before they are imported."""
+    return sorted({*globals(), *__all__, *(name for name in PUBLIC if "." not in name)})
+
+
 __all__ = [
     "PRESETS", "BudgetSpent", "Device", "Ledger", "Offer", "PgcError", "Query", "Refusal", "Report",
-    "Run", "TrainConfig", "compare", "configure", "evaluate", "reproduce", "train",
+    "Run", "TrainConfig", "compare", "configure", "evaluate", "load", "reproduce", "train",
 ]  # fmt: skip

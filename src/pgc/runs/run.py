@@ -58,12 +58,13 @@ class Run(Folder):
         return cls(path, config, run_code=True)
 
     @classmethod
-    def open(cls, path: Path, *, run_code: bool = False) -> Run:
+    def open(cls, path: str | Path, *, run_code: bool = False) -> Run:
         """Opens a run folder that exists.
 
         Somebody may have sent it. Code that its config names (MODULE:NAME) is run only with
         `run_code`; what is in the folder can be read without.
         """
+        path = Path(path)
         try:
             text = (path / "config.yaml").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):

@@ -19,6 +19,8 @@ from pgc.engines.backend import Backend, scores_of, trials_of
 from pgc.engines.crew import Crew
 from pgc.engines.trials import Arrivals, Trials
 from pgc.errors import Interrupted, PgcError
+from pgc.local_training.learnt import policy_notes
+from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.privacy.statement import privacy_statement
 from pgc.runs import figures, metrics
 from pgc.runs.collect import collect
@@ -193,7 +195,9 @@ class Session:
     def _write_results(self) -> None:
         problem, config = self.problem, self.problem.config
         theta, averaged = self.trials.collected("theta"), self.trials.collected("average")
-        self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged})
+        known = isinstance(problem.training.policy, ActorCritic)
+        notes = policy_notes(problem.training.recipe if known else None)
+        self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged}, notes)
         psis = problem.training.population.grid()
         final, average = (
             scores_of(

@@ -22,6 +22,7 @@ from pgc.deliver.initial import initial_theta
 from pgc.deliver.schedule import Schedule
 from pgc.errors import PgcError
 from pgc.local_training.definition import LocalTraining
+from pgc.local_training.learnt import policy_notes
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.recipe import Recipe
 from pgc.numerics.randomness import trial_seed
@@ -49,6 +50,8 @@ class Published:
     """An offer of this version, complete but for its number and the time at which it expires."""
     averaged: np.ndarray
     """The averaged policy when this version was made."""
+    recipe: Recipe | None = None
+    """The network that θ belongs to; None if only the devices know it."""
 
     @property
     def numbers(self) -> int:
@@ -60,7 +63,9 @@ class Published:
     @cached_property
     def policies(self) -> bytes:
         """Returns θ and the averaged policy, as a run's policy.safetensors has them."""
-        made: bytes = save({"theta": self.template.theta, "averaged": self.averaged})
+        made: bytes = save(
+            {"theta": self.template.theta, "averaged": self.averaged}, policy_notes(self.recipe)
+        )
         return made
 
     def offer(self, offer_id: int, expires_at: int) -> bytes:
@@ -160,7 +165,8 @@ class Model:
             theta=np.asarray(state.theta, np.float32),
             basis=None if state.basis is None else np.asarray(state.basis, np.float32),
         )
-        return Published(int(state.version), template, np.asarray(state.average, np.float32))
+        averaged = np.asarray(state.average, np.float32)
+        return Published(int(state.version), template, averaged, self.recipe)
 
     def take(self, estimates: Sequence[np.ndarray], versions: Sequence[int]) -> int:
         """Step 4: takes decoded reports until a new version is made; returns how many it took.
