@@ -165,9 +165,9 @@ def test_a_simulation_continues_from_its_arrays():
     whole, _ = run(made, Alone())
     first, crew = HostSimulation(made), Alone()
     while first.collected("received").sum() < 30:
-        first._hand_out(crew)
-        [(ticket, sent)] = crew.results(first._under_way.keys())
-        _, asked = first._under_way.pop(ticket)
+        first._submit_jobs(crew)
+        [(ticket, sent)] = crew.results(first._jobs.keys())
+        _, asked = first._jobs.pop(ticket)
         for ask, answer in zip(asked, sent, strict=True):
             first._trials[ask.trial].answers[ask.n] = answer
             first._take_reports(ask.trial)

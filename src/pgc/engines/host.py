@@ -43,10 +43,10 @@ AHEAD = 2
 
 
 @dataclass
-class UnderWay:
+class InFlight:
     """A submission under way, and the version of the θ that its agent was handed."""
 
-    ask: Task
+    task: Task
     version: int
 
 
@@ -55,9 +55,9 @@ class Trial:
     """One trial: the aggregator's state, and the agents at work."""
 
     state: AggregatorState
-    offer: tuple[int, np.ndarray, np.ndarray | None]
+    delivery: tuple[int, np.ndarray, np.ndarray | None]
     """The version, θ and the basis W of the state, copied to the host."""
-    flight: deque[UnderWay] = field(default_factory=deque)
+    flight: deque[InFlight] = field(default_factory=deque)
     answers: dict[int, Sent] = field(default_factory=dict)
     begun: int = 0
     ticks: list[int] = field(default_factory=list)
@@ -79,12 +79,12 @@ class HostSimulation:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         config, self.trials = problem.config, problem.config.trials
-        self._text = to_yaml(config)
+        self._config_text = to_yaml(config)
         self._accept = jax.jit(problem.aggregator.accept)
         self._lift = jax.jit(lift)
         self._seconds_each = JOB_SECONDS
         self._asked: deque[Task] = deque()
-        self._under_way: dict[int, tuple[float, list[Task]]] = {}
+        self._jobs: dict[int, tuple[float, list[Task]]] = {}
         self._trials: list[Trial] = []
         start = jax.jit(problem.aggregator.start)
         for i in range(self.trials):
@@ -92,8 +92,8 @@ class HostSimulation:
                 trial_seed(config.seed, i), problem.training.policy, problem.initial
             )
             state = start(theta)
-            self._trials.append(Trial(state, _offer(state), ticks=[0] * config.workers))
-            self._hand_out_theta(i)
+            self._trials.append(Trial(state, _delivery(state), ticks=[0] * config.workers))
+            self._deliver(i)
 
     @property
     def running(self) -> bool:
@@ -117,20 +117,20 @@ class HostSimulation:
         failed: PgcError | None = None
         until = time.monotonic() + ROUND_SECONDS
         while self.running and time.monotonic() < until:
-            self._hand_out(crew)
+            self._submit_jobs(crew)
             try:
-                finished = crew.results(self._under_way.keys(), ROUND_SECONDS)
+                finished = crew.results(self._jobs.keys(), ROUND_SECONDS)
             except PgcError as error:
                 failed = error
                 break
             for ticket, sent in finished:
-                began, asked = self._under_way.pop(ticket)
+                began, asked = self._jobs.pop(ticket)
                 self._seconds_each += 0.2 * (
                     (time.monotonic() - began) / len(asked) / AHEAD - self._seconds_each
                 )
-                for ask, answer in zip(asked, sent, strict=True):
-                    self._trials[ask.trial].answers[ask.n] = answer
-                for i in sorted({ask.trial for ask in asked}):
+                for task, answer in zip(asked, sent, strict=True):
+                    self._trials[task.trial].answers[task.n] = answer
+                for i in sorted({task.trial for task in asked}):
                     rows += self._take_reports(i)
         rows.sort(key=lambda row: (row[0], row[1]))
         kinds = (np.int32, np.int32, np.float32, np.int32, np.int32, np.int32, bool)
@@ -145,7 +145,7 @@ class HostSimulation:
         """Returns a field of every trial's `AggregatorState`; the first axis is the trial."""
         return np.stack([np.asarray(getattr(trial.state, name)) for trial in self._trials])
 
-    def _hand_out_theta(self, i: int) -> None:
+    def _deliver(self, i: int) -> None:
         """Hands θ to new agents until W are at work or no more are needed (step 1)."""
         trial, config = self._trials[i], self.problem.config
         while (
@@ -154,26 +154,26 @@ class HostSimulation:
             and trial.begun < config.submissions
         ):
             worker, index = trial.begun % config.workers, trial.begun // config.workers
-            version, theta, basis = trial.offer
+            version, theta, basis = trial.delivery
             agent = agent_number(worker, index, config.workers, config.submissions_per_agent)
             received = trial.begun - len(trial.flight)
-            ask = Task(i, trial.begun, agent, theta, basis, self.problem.schedule.alpha(received))
-            trial.flight.append(UnderWay(ask, version))
-            self._asked.append(ask)
+            task = Task(i, trial.begun, agent, theta, basis, self.problem.schedule.alpha(received))
+            trial.flight.append(InFlight(task, version))
+            self._asked.append(task)
             trial.begun += 1
 
-    def _hand_out(self, crew: Crew) -> None:
+    def _submit_jobs(self, crew: Crew) -> None:
         """Submits jobs until `AHEAD` are under way for each worker of the crew."""
-        free = AHEAD * crew.size - len(self._under_way)
+        free = AHEAD * crew.size - len(self._jobs)
         while self._asked and free > 0:
             share = max(
                 1,
                 min(int(JOB_SECONDS / max(self._seconds_each, 1e-6)), -(-len(self._asked) // free)),
             )
             some = [self._asked.popleft() for _ in range(min(share, len(self._asked)))]
-            some = [ask for ask in some if self._trials[ask.trial].running]
+            some = [task for task in some if self._trials[task.trial].running]
             if some:
-                self._under_way[crew.submit(Job("play", (self._text, some)))] = (
+                self._jobs[crew.submit(Job("play", (self._config_text, some)))] = (
                     time.monotonic(),
                     some,
                 )
@@ -185,26 +185,26 @@ class HostSimulation:
         Returns one row for each of these reports, with the columns of `Arrivals`.
         """
         trial, rows = self._trials[i], []
-        while trial.running and trial.flight and trial.flight[0].ask.n in trial.answers:
+        while trial.running and trial.flight and trial.flight[0].task.n in trial.answers:
             begun = trial.flight.popleft()
-            sent, ask = trial.answers.pop(begun.ask.n), begun.ask
+            sent, task = trial.answers.pop(begun.task.n), begun.task
             mechanism, seed = self.problem.randomiser.mechanism, self.problem.config.seed
-            report = np.asarray(decode(mechanism, sent.code, seed, i, ask.n), np.float32)
-            if ask.basis is not None:
-                report = self._lift(ask.basis.astype(np.float32), report)
-            staleness = trial.offer[0] - begun.version
+            report = np.asarray(decode(mechanism, sent.code, seed, i, task.n), np.float32)
+            if task.basis is not None:
+                report = self._lift(task.basis.astype(np.float32), report)
+            staleness = trial.delivery[0] - begun.version
             trial.state = self._accept(trial.state, report, np.int32(begun.version))
-            if int(trial.state.version) != trial.offer[0]:
-                trial.offer = _offer(trial.state)
-            worker = ask.n % len(trial.ticks)
+            if int(trial.state.version) != trial.delivery[0]:
+                trial.delivery = _delivery(trial.state)
+            worker = task.n % len(trial.ticks)
             trial.ticks[worker] += sent.ticks
             rows.append(
-                (i, ask.n + 1, sent.score, sent.ticks, staleness, trial.ticks[worker], sent.bit)
+                (i, task.n + 1, sent.score, sent.ticks, staleness, trial.ticks[worker], sent.bit)
             )
-            trial.running = ask.n + 1 < self.problem.config.submissions and not self._enough(
+            trial.running = task.n + 1 < self.problem.config.submissions and not self._enough(
                 trial, sent.bit
             )
-            self._hand_out_theta(i)
+            self._deliver(i)
         return rows
 
     def _enough(self, trial: Trial, bit: bool) -> bool:
@@ -234,13 +234,13 @@ class HostSimulation:
                 [trial.begun, *trial.window, trial.running, *trial.ticks], np.int64
             )
             made[f"{i}:flight"] = np.array(
-                [[b.ask.n, b.ask.agent, b.version] for b in trial.flight], np.int64
+                [[b.task.n, b.task.agent, b.version] for b in trial.flight], np.int64
             ).reshape(-1, 3)
-            made[f"{i}:alpha"] = np.array([b.ask.alpha for b in trial.flight], float)
+            made[f"{i}:alpha"] = np.array([b.task.alpha for b in trial.flight], float)
             for begun in trial.flight:
-                made[f"{i}:theta{begun.version}"] = begun.ask.theta
-                if begun.ask.basis is not None:
-                    made[f"{i}:basis{begun.version}"] = begun.ask.basis
+                made[f"{i}:theta{begun.version}"] = begun.task.theta
+                if begun.task.basis is not None:
+                    made[f"{i}:basis{begun.version}"] = begun.task.basis
         return made
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -254,7 +254,7 @@ class HostSimulation:
                     ).reshape(leaf.shape),
                     trial.state,
                 )
-                trial.offer = _offer(trial.state)
+                trial.delivery = _delivery(trial.state)
                 begun, seen, ones, running, *ticks = arrays[f"{i}:counts"].tolist()
                 trial.begun, trial.window, trial.running, trial.ticks = (
                     begun,
@@ -264,7 +264,7 @@ class HostSimulation:
                 )
                 trial.answers.clear()
                 trial.flight = deque(
-                    UnderWay(
+                    InFlight(
                         Task(
                             i,
                             n,
@@ -279,14 +279,14 @@ class HostSimulation:
                         arrays[f"{i}:flight"].tolist(), arrays[f"{i}:alpha"], strict=True
                     )
                 )
-                self._asked.extend(b.ask for b in trial.flight)
+                self._asked.extend(b.task for b in trial.flight)
         except KeyError:
             raise PgcError(
                 "the checkpoint is of another configuration or version of pgc; start a new run"
             ) from None
 
 
-def _offer(state: AggregatorState) -> tuple[int, np.ndarray, np.ndarray | None]:
+def _delivery(state: AggregatorState) -> tuple[int, np.ndarray, np.ndarray | None]:
     """Returns what agents are handed now: the version, θ and the basis W (step 1)."""
     return (
         int(state.version),

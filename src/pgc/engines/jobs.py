@@ -46,9 +46,9 @@ class Sent(NamedTuple):
     ticks: int
 
 
-def play(config: str, asked: Sequence[Task]) -> list[Sent]:
+def play(config_text: str, asked: Sequence[Task]) -> list[Sent]:
     """Does what `answers` does, for the config that is given as YAML (in a world on the host)."""
-    return answers(_problem(config), agents_of(config), asked)
+    return answers(_problem(config_text), agents_of(config_text), asked)
 
 
 def answers(problem: Problem, agents: HostAgents, asked: Sequence[Task]) -> list[Sent]:
@@ -65,40 +65,40 @@ def answers(problem: Problem, agents: HostAgents, asked: Sequence[Task]) -> list
 
 
 def scores(
-    config: str, theta: np.ndarray, psi: tuple[float, ...], episodes: int, seed: int
+    config_text: str, theta: np.ndarray, psi: tuple[float, ...], episodes: int, seed: int
 ) -> np.ndarray:
     """Returns the scores of greedy episodes of one policy, at one ψ."""
-    agents = agents_of(config)
+    agents = agents_of(config_text)
     return agents.scores(theta, type(agents.world.default_psi)(*psi), episodes, seed)
 
 
 def advance(
-    config: str, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int
+    config_text: str, numbers: Sequence[np.ndarray], state: Sequence[np.ndarray], turns: int
 ) -> tuple[Any, ...]:
     """Runs up to `turns` turns of a block of compiled trials.
 
     Returns its state afterwards, and what arrived, by lane.
     """
-    return _program(config, state[-1].shape[-1]).advance(numbers, state, turns)
+    return _program(config_text, state[-1].shape[-1]).advance(numbers, state, turns)
 
 
 JOBS: dict[str, Callable[..., Any]] = {"play": play, "scores": scores, "advance": advance}
 
 
 @lru_cache(64)
-def _program(config: str, lanes: int) -> Program:
-    return Program(_problem(config), lanes)
+def _program(config_text: str, lanes: int) -> Program:
+    return Program(_problem(config_text), lanes)
 
 
 @lru_cache(64)
-def _problem(config: str) -> Problem:
-    return build(from_yaml(config))
+def _problem(config_text: str) -> Problem:
+    return build(from_yaml(config_text))
 
 
 @lru_cache(64)
-def agents_of(config: str) -> HostAgents:
+def agents_of(config_text: str) -> HostAgents:
     """Returns the agents that a config describes; made once for each config."""
-    problem = _problem(config)
+    problem = _problem(config_text)
     return HostAgents(problem.training, problem.config.seed, host_policy(problem))
 
 

@@ -60,7 +60,7 @@ class Simulation:
     """Trials in progress: those of the first problem, then those of the second, and so on."""
 
     def __init__(self, *problems: Problem) -> None:
-        self.config = to_yaml(problems[0].config)
+        self.config_text = to_yaml(problems[0].config)
         """The config of the first problem, which stands for the program that all of them share."""
         self.watched = False
         """Whether the caller stops trials that have succeeded. When it does so depends on how many
@@ -215,7 +215,7 @@ def _have_played(
     for i, s in enumerate(simulations):
         for j, block in enumerate(s._blocks):
             turns = s.turns if s.watched else TURNS_AWAY * s.turns
-            arguments = (s.config, leaves(block.engine), leaves(block.state), turns)
+            arguments = (s.config_text, leaves(block.engine), leaves(block.state), turns)
             jobs[crew.submit(Job("advance", arguments))] = i, j
     while jobs:
         for ticket, (state, happened) in crew.results(jobs.keys()):
