@@ -7,6 +7,7 @@ import pytest
 from pgc.config import PRESETS, TrainConfig, configure, from_yaml, rules, to_yaml
 from pgc.config.problem import build, resolve
 from pgc.errors import PgcError
+from pgc.randomise.mechanisms.none import NoPrivacy
 
 
 @pytest.mark.parametrize(
@@ -183,6 +184,7 @@ def test_rules_for_many_observations():
     assert rules.spread(4 / 3) == 1.0 and rules.spread(None) == 1.0
     assert rules.spread(4 * 4 / 3) == pytest.approx(0.5)
     assert rules.step_decay(1.0, 2.0, 4) == 50 and rules.step_decay(0.5, 2.0, 8) == 400
+    assert NoPrivacy.clip_in(0) == NoPrivacy.clip_in(4) == 2.0 and NoPrivacy.clip_in(25) == 5.0
     assert rules.discount(200) == rules.discount(50) == 0.99
     assert rules.discount(1000) == pytest.approx(0.998)
     config = build(configure(world="acrobot")).config

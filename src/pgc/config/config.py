@@ -61,7 +61,9 @@ class TrainConfig:
     constant: bool | None = None
     """Whether a linear or quadratic subspace also contains a constant, so that an offset of the
     policy's outputs can be learnt; the network then has biases. By default only in a linear
-    subspace, and only if 0 lies outside the public box of some number of the observation."""
+    subspace, and only if 0 is no usual value of some number of the observation: public play did not
+    find it within a standard deviation of the mean, or it lies outside the bounds that are
+    given."""
     subspace_dim: int = 8
     """Dimension of the subspace of --subspace random."""
     control: bool = False

@@ -117,13 +117,13 @@ def suitable_subspace(
     return rules.subspace(epsilon, _feature_subspace(policy, bounds, 2).dim)
 
 
-def suitable_constant(config: TrainConfig, policy: Policy | TorchPolicy, bounds: Bounds) -> bool:
+def suitable_constant(config: TrainConfig, policy: Policy | TorchPolicy, world: World) -> bool:
     """Returns whether a linear subspace has a constant where nobody says so.
 
     A network that came with its numbers (a start) is not given biases that it did not have.
     """
     known = isinstance(policy, ActorCritic) and (config.start is None or config.biases)
-    return known and rules.constant(bounds)
+    return known and (world.offset or rules.constant(world.observation_bounds))
 
 
 def suitable_cap(policy: Policy | TorchPolicy) -> float:

@@ -101,7 +101,7 @@ def _network(
     config = filled(
         config,
         policy="actor-critic" if world.image is None else "convolutional",
-        constant=linear and suitable_constant(config, policy, box),
+        constant=linear and suitable_constant(config, policy, world),
         hidden=rules.hidden(world.observation_dim, linear),
     )
     config = replace(config, biases=config.biases or bool(config.constant))
@@ -120,7 +120,7 @@ def _numbers(
     directions = 0 if subspace is None else subspace.dim
     config = filled(
         config,
-        clip=kind.paper_clip if paper else kind.default_clip,
+        clip=kind.paper_clip if paper else kind.clip_in(directions),
         local_episodes=rules.local_episodes(epsilon, directions),
         buffer_size=kind.paper_buffer if paper else DEFAULT_BUFFER,
         output_cap=None if policy is None else suitable_cap(policy),

@@ -11,8 +11,9 @@ from pgc.config.problem import build
 from pgc.engines.jobs import host_policy
 from pgc.errors import PgcError
 from pgc.local_training.on_host import HostAgents
-from pgc.local_training.worlds.host import EnvironmentFailed
+from pgc.local_training.worlds.host import EnvironmentFailed, box_around
 from pgc.local_training.worlds.population import Population
+from pgc.local_training.worlds.public_play import Scales
 from pgc.local_training.worlds.registry import make_world
 from pgc.spaces import Categorical, Gaussian
 
@@ -152,6 +153,23 @@ def test_the_public_box_is_given_or_probed_and_knows_nothing_of_psi():
         make_world(HERE + "Catch", bounds=("0=0:1",))
     with pytest.raises(PgcError, match="cartpole has its own"):
         make_world("cartpole", max_steps=3)
+
+
+def test_the_box_of_public_play_has_zero_in_its_middle_unless_that_is_far_away():
+    observation = make_world(CARTPOLE).observation
+    scales = Scales(np.array([0.8, 20.0, 0.0, -0.4]), np.array([0.5, 3.0, 1.0, 0.3]))
+    low, high = box_around(scales, observation)
+    np.testing.assert_allclose(low, [-1.3, 17.0, -1.0, -0.7])
+    np.testing.assert_allclose(high, [1.3, 23.0, 1.0, 0.7])
+
+
+def test_a_constant_is_for_worlds_in_which_zero_is_no_usual_value():
+    far = make_world(HERE + "Far")
+    assert far.offset and not make_world(CARTPOLE).offset
+    for world, constant in ((HERE + "Far", True), (CARTPOLE, False)):
+        assert build(configure(world=world, subspace="linear")).config.constant is constant
+    bounds = tuple(f"{i}=-1:1" for i in range(far.observation_dim))
+    assert not make_world(HERE + "Far", bounds=bounds).offset  # nothing had to be found
 
 
 def test_a_time_limit_is_no_terminal_state():

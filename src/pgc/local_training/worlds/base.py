@@ -50,6 +50,8 @@ class World(ABC):
     usual_bounds: Bounds | None = None
     """The box that a policy is scaled by unless other bounds are given: how far observations vary
     in good play, where that differs much from `observation_bounds`."""
+    offset: bool = False
+    """Whether public play showed that 0 is no usual value of some number of an observation."""
     default_psi: Any
     """The world's usual parameters; its fields are the fields of ψ."""
     positive: tuple[str, ...] = ()

@@ -21,10 +21,9 @@ from pgc.local_training.worlds.gymnasium_spaces import (
 )
 from pgc.local_training.worlds.host import (
     DEFAULT_STEPS,
-    box_around,
     given_bounds,
 )
-from pgc.local_training.worlds.public_play import PUBLIC_STEPS, public_scales
+from pgc.local_training.worlds.public_play import PUBLIC_STEPS, Scales, public_scales
 from pgc.spaces import Bounds, Gaussian
 
 MOST_NUMBERS = 256
@@ -79,7 +78,7 @@ class GymnaxWorld(CompiledWorld):
             )
         observation, self._acting = self._spaces()
         self.actions, self.observation_dim = self._acting.actions, observation.dim
-        self.observation_bounds = self._box(observation, bounds, public_steps)
+        self.observation_bounds, self.offset = self._box(observation, bounds, public_steps)
 
     def __eq__(self, other: object) -> bool:
         return self is other  # `gymnax_world` makes one world for each setting
@@ -155,11 +154,13 @@ class GymnaxWorld(CompiledWorld):
 
     def _box(
         self, observation: Observation, given: tuple[str, ...] | None, public_steps: int
-    ) -> Bounds:
-        """Returns the public box, found by play in the default environment (`public_play.py`)."""
+    ) -> tuple[Bounds, bool]:
+        """Returns the public box, found by play in the default environment (`public_play.py`), and
+        whether 0 is no usual value of some number.
+        """
 
-        def probe() -> np.ndarray:
-            return box_around(public_scales(_Usual(self), self.actions, public_steps), observation)
+        def probe() -> Scales:
+            return public_scales(_Usual(self), self.actions, public_steps)
 
         return given_bounds(observation, self.name, given, probe)
 

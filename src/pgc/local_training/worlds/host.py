@@ -29,6 +29,8 @@ from pgc.spaces import Actions, Bounds
 
 DEFAULT_STEPS = 1000
 """The time limit of an environment that has none of its own."""
+FAR = 2.0
+"""A mean that is more than this many standard deviations from 0 is the middle of a box."""
 HUGE = 1e6
 """A limit of an observation space that is at least this large is ignored."""
 
@@ -49,6 +51,7 @@ class HostWorld(World):
     score_threshold: float
     observation_bounds: Bounds
     default_psi: Any
+    offset: bool = False
     actions: Actions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,16 +105,18 @@ def host_world(
     reward_threshold = getattr(spec, "reward_threshold", None)
     psi: Any = namedtuple("Psi", list(usual))  # type: ignore[misc]
 
-    def probe() -> np.ndarray:
+    def probe() -> Scales:
         usual = _Usual(env, observation, acting, int(limit), name)
-        return box_around(public_scales(usual, acting.actions, public_steps), observation)
+        return public_scales(usual, acting.actions, public_steps)
 
     if observation.image and bounds:
         raise PgcError(
             f"an observation of {name} is a picture: its bounds are those of a byte, and cannot be "
             "given"
         )
-    box = () if observation.image else given_bounds(observation, name, bounds, probe)
+    box, offset = (
+        ((), False) if observation.image else given_bounds(observation, name, bounds, probe)
+    )
     close(env)
     return HostWorld(
         name=name,
@@ -127,6 +132,7 @@ def host_world(
             else reward_threshold
         ),
         observation_bounds=box,
+        offset=offset,
         default_psi=psi(*map(float, usual.values())),
     )
 
@@ -135,29 +141,39 @@ def given_bounds(
     observation: Observation,
     name: str,
     given: tuple[str, ...] | None,
-    probe: Callable[[], np.ndarray],
-) -> Bounds:
-    """Returns the public box in which observations usually lie.
+    probe: Callable[[], Scales],
+) -> tuple[Bounds, bool]:
+    """Returns the public box in which observations usually lie, and whether 0 is no usual value of
+    some number.
 
     Bounds that are given (`INDEX=low:high`) are taken. The others come from play in the default
     environment, before there is any agent (`public_play.py`): they are public, cost no ε, and do
     not depend on any agent's ψ.
     """
-    known = parse_bounds(given, observation.dim, name)
+    known, offset = parse_bounds(given, observation.dim, name), False
     box = np.stack([observation.low, observation.high])
     if len(known) < observation.dim and observation.categories is None:
-        box = probe()
-    return tuple(known.get(i, (float(low), float(high))) for i, (low, high) in enumerate(box.T))
+        scales = probe()
+        box = box_around(scales, observation)
+        away = np.abs(scales.mean) > scales.deviation
+        offset = any(away[i] for i in range(observation.dim) if i not in known)
+    bounds = (known.get(i, (float(low), float(high))) for i, (low, high) in enumerate(box.T))
+    return tuple(bounds), offset
 
 
 def box_around(scales: Scales, observation: Observation) -> np.ndarray:
-    """Returns the box (2, n): one standard deviation to either side of the mean.
+    """Returns the box (2, n) of observations that vary as `scales` says.
 
-    The largest values would be a poor scale: a lander that crashes turns twenty times as fast as
-    one that flies.
+    It has 0 in its middle and reaches one standard deviation beyond the mean, because what is
+    wanted of a number is often that it becomes 0, and play that is not yet good may never have been
+    there (a lander that falls does not see the ground for long). If 0 is far from all values, the
+    mean is in the middle. The largest values would be a poor scale: a lander that crashes turns
+    twenty times as fast as one that flies.
     """
     middle, half = scales
-    low, high = middle - half, middle + half
+    far = np.abs(middle) > FAR * half
+    low = np.where(far, middle - half, -np.abs(middle) - half)
+    high = np.where(far, middle + half, np.abs(middle) + half)
     # For a number that never changed, or by less than a float32 can tell, take the space's own
     # limits, or an interval around it.
     flat = high - low < 1e-5 * np.maximum(np.abs(middle), 1e-4)

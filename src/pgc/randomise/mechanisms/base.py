@@ -85,7 +85,7 @@ class Mechanism(ABC):
     clips: ClassVar[bool] = True
     """Whether `clip` is used at all."""
     default_clip: ClassVar[float] = 1.0
-    """The C that the default preset uses where none is given."""
+    """The C that the default preset uses where none is given (see `clip_in`)."""
     paper_clip: ClassVar[float] = 1.0
     """C in the paper."""
     paper_buffer: ClassVar[int] = 1
@@ -161,6 +161,13 @@ class Mechanism(ABC):
     @abstractmethod
     def decode(self, code: Array, public: Array) -> Array:
         """Returns g̃, the aggregator's estimate from a code. It is post-processing."""
+
+    @classmethod
+    def clip_in(cls, directions: int) -> float:
+        """Returns the C that the default preset uses where none is given, for reports in a
+        subspace of so many directions; 0 stands for the whole gradient.
+        """
+        return cls.default_clip
 
     @classmethod
     def fitting_clip(cls, dim: int) -> float:

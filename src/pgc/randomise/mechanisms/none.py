@@ -23,6 +23,14 @@ class NoPrivacy(Mechanism):
     default_clip, paper_clip = 2.0, 0.01
     epsilon: float = math.inf
 
+    @classmethod
+    def clip_in(cls, directions: int) -> float:
+        """Returns √k for k directions, so that a report is equally long in any number of them.
+
+        The L2 norm of a vector whose L1 norm is C/2 falls as 1/√k.
+        """
+        return math.sqrt(directions) if directions else cls.default_clip
+
     @property
     def guarantee(self) -> Guarantee:
         """Nothing is protected: ε = ∞."""
