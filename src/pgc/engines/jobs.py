@@ -20,7 +20,7 @@ from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.policies.on_host import HostPolicy, JaxOnHost
 from pgc.local_training.policies.own import OwnPolicy
 from pgc.local_training.policies.torch_module import TorchPolicy
-from pgc.randomise.on_host import randomise
+from pgc.randomise.on_host import draw_code
 
 
 class Job(NamedTuple):
@@ -57,7 +57,7 @@ def answers(problem: Problem, agents: HostAgents, asked: Sequence[Task]) -> list
     for ask, played in zip(asked, agents.answer(asked), strict=True):  # 2 local training
         success = played.score >= problem.training.world.score_threshold
         # 3 randomise
-        code = randomise(
+        code = draw_code(
             problem.randomiser, played.coordinates, success, problem.config.seed, ask.trial, ask.n
         )
         made.append(Sent(*code, played.score, played.ticks))

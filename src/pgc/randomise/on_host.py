@@ -22,7 +22,7 @@ class Code(NamedTuple):
     bit: bool  # the noisy boolean
 
 
-def randomise(
+def draw_code(
     randomiser: Randomiser,
     coordinates: np.ndarray,
     success: bool,

@@ -60,8 +60,9 @@ def randomise(
     public: jax.Array,
     secret: jax.Array,
 ) -> jax.Array:
-    """Returns Q(z) for the gradient's coordinates z in the delivery's subspace, decoded: g̃ = W
-    Q(Wᵀ g).
+    """Returns g̃ = W·Q(z): what the aggregator decodes from the report of the coordinates z = Wᵀ g.
+
+    A simulation draws and decodes in one call.
     """
     return lift(
         basis,

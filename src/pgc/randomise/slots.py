@@ -40,7 +40,7 @@ class Slot:
             )
         self.seconds = seconds
         self._playing: threading.Thread | None = None
-        self._for_the_rest = 0.0
+        self._seconds_after_play = 0.0
 
     @property
     def for_drawing(self) -> float:
@@ -58,7 +58,7 @@ class Slot:
         try:
             yield
         finally:
-            self._for_the_rest = SLOWER * (time.perf_counter() - begun)
+            self._seconds_after_play = SLOWER * (time.perf_counter() - begun)
 
     @property
     def milliseconds(self) -> int:
@@ -102,7 +102,7 @@ class Slot:
         finally:
             stop.set()
         if self._playing.is_alive() or self.late(begun):
-            raise Late(f"play had not finished after {self._share:.3g} s")
+            raise Late(f"play had not finished after {self._seconds_to_play:.3g} s")
         value, error = made[0]
         if error is not None:
             raise error
@@ -114,12 +114,12 @@ class Slot:
             wait(begun, self.seconds)
 
     def _left(self, begun: float) -> float:
-        return begun + self._share - time.perf_counter()
+        return begun + self._seconds_to_play - time.perf_counter()
 
     @property
-    def _share(self) -> float:
+    def _seconds_to_play(self) -> float:
         """Seconds of a slot in which play must finish."""
-        return min(PLAY_SHARE * self.seconds, self.seconds - self._for_the_rest)
+        return min(PLAY_SHARE * self.seconds, self.seconds - self._seconds_after_play)
 
 
 def wait(begun: float, seconds: float) -> None:

@@ -68,12 +68,14 @@ class Aggregator:
     """In each coordinate, this share of the lowest and of the highest values in the buffer is left
     out of the mean; with 0 nothing is left out (the paper)."""
     held: int = 0
-    """|B| if the buffer is trimmed, since it must then keep each report; else 0."""
+    """The number of reports that the buffer keeps one by one: |B| if it is trimmed, 0 if it keeps
+    only their sum. It repeats `buffer_size`, because a shape cannot be a traced number."""
     report_norm: float = math.inf
-    """A report with a larger L2 norm is scaled down to this norm; inf for no limit (the paper)."""
+    """A report with a larger L2 norm in θ-space is scaled down to this norm; inf for no limit (the
+    paper)."""
     report_length: float | jax.Array | None = None
-    """The same limit in the coordinates that agents report, which W takes to θ-space; None for no
-    limit."""
+    """A limit on the L2 norm of a report in the coordinates that agents report; None for no limit.
+    It is stretched as the basis W stretches them."""
     subspace: HasBasis | None = None
     """The subspace in which agents report; None for the whole gradient (the paper)."""
     cap: OutputCap | None = None

@@ -2,9 +2,12 @@
 pure functions.
 
     prepare(gradient, public) -> thresholds   deterministic: sanitise, clip, project
-    draw(thresholds, secret)  -> code         the only random step: secret words against thresholds
+    draw(thresholds, secret)  -> code         the only random step
     decode(code, public)      -> vector       on the aggregator
     error(norm)               -> number       its expected squared error, in closed form
+
+`thresholds` are whatever the random step needs to know of the gradient: numbers that secret words
+are compared with, a set of vectors, or a direction.
 
 A mechanism holds everything that is particular to it, so that one file is enough to add one.
 Besides these functions, that is its default clip, its form on the wire (`wire_number`, `to_wire`,
