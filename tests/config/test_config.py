@@ -204,5 +204,5 @@ def test_a_built_in_world_is_scaled_by_good_play_and_says_so():
     assert problem.training.recipe.bounds[4] == (-4 * math.pi, 4 * math.pi)
     assert to_yaml(problem.config, as_before=True) == to_yaml(from_yaml(before), as_before=True)
     own = build(configure(world="acrobot", bounds=("5=-9:9",))).training.recipe.bounds
-    assert own[5] == (-9, 9) and own[4] == (-4 * math.pi, 4 * math.pi)
+    assert own[5] == (-9, 9) and own[4] == (-2.5, 2.5)
     assert build(configure()).config.bounds is None  # CartPole's box is that of good play already

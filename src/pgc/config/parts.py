@@ -21,7 +21,7 @@ from pgc.local_training.policies.own import Own, OwnPolicy
 from pgc.local_training.policies.torch_module import OwnTorch, TorchPolicy
 from pgc.local_training.recipe import LossOptions, Recipe
 from pgc.local_training.worlds.base import World
-from pgc.local_training.worlds.bounds import bounds_text
+from pgc.local_training.worlds.bounds import bounds_text, parse_bounds
 from pgc.local_training.worlds.registry import WORLDS
 from pgc.spaces import Actions, Bounds, Gaussian
 
@@ -30,15 +30,16 @@ MOST_FEATURES = 4096
 
 
 def with_scales(config: TrainConfig) -> TrainConfig:
-    """Returns the config with the box of a built-in world in good play, unless it says another.
+    """Returns the config with the box of a built-in world in good play, where it gives no other.
 
     The box is stated in the config, so that a service publishes it and later versions of pgc read
     a run with the scales that it was trained with.
     """
     usual = WORLDS[config.world].usual_bounds if config.world in WORLDS else None
-    if config.bounds is not None or config.scales == "limits" or usual is None:
+    if config.scales == "limits" or usual is None:
         return config
-    return replace(config, bounds=bounds_text(usual))
+    given = parse_bounds(config.bounds, len(usual), config.world)
+    return replace(config, bounds=bounds_text(tuple(given.get(i, b) for i, b in enumerate(usual))))
 
 
 def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:

@@ -73,7 +73,8 @@ def make_world(
         world = WORLDS[name]()
         known = parse_bounds(bounds, world.observation_dim, name)
         world.observation_bounds = tuple(
-            known.get(i, usual) for i, usual in enumerate(world.observation_bounds)
+            known.get(i, (float(low), float(high)))
+            for i, (low, high) in enumerate(world.observation_bounds)
         )
         return world
     if ":" not in name:
