@@ -83,9 +83,9 @@ class TrainConfig:
     the reward threshold with which the world is registered, if any."""
     bounds: tuple[str, ...] | None = None
     """The public box in which observations usually lie, by which a policy's inputs are scaled:
-    INDEX=low:high for one or more of the numbers of an observation. The others are those of a world
-    that is built in (see --scales), or else are found by play in
-    the default environment, before there is any agent, so this costs no ε."""
+    INDEX=low:high for one or more of the numbers of an observation. The other numbers have the box
+    of the built-in world (see --scales), or one that is found by play in the default environment,
+    before there is any agent, so this costs no ε."""
     scales: Literal["play", "limits"] = "play"
     """The box of a built-in world where --bounds does not say: how far observations vary in good
     play (play), or the limits of the observation space (limits). Both are public."""
@@ -110,7 +110,7 @@ class TrainConfig:
     spread: float | None = None
     """σ of evolution: the standard deviation of the policies that are tried around θ, in the
     coordinates that are reported. By default such that their outputs differ from those of θ by the
-    same amount in any subspace: 1 with four observations and two actions, less with more."""
+    same amount in any subspace: 1 with four observations, less with more of them."""
     action: Literal["sampled", "argmax"] = "sampled"
     """How agents choose actions in training episodes: sampled from π, or as the argmax of π.
     Evolution always takes the argmax (for continuous actions, the mean)."""
