@@ -17,8 +17,8 @@ SMALL = dict(submissions=12, trials=2, eval_episodes=2, workers=3, local_episode
 WORLDS = {
     "cartpole": dict(),
     "pendulum": dict(activation="tanh", hidden=(5, 4), biases=True),
-    "acrobot": dict(),
-    "mountain-car": dict(normalize=False),
+    "acrobot": dict(normalize=False),
+    "mountain-car": dict(),  # its box is not centred on 0, so a shift that is lost shows
 }
 
 
