@@ -115,9 +115,8 @@ def scores(problem: Problem, bad: np.ndarray, all_attacks: list[Attack], trials:
         # `aggregator.accept` of each of them, written out: only the last one fills the buffer
         for report in sent[:-1]:
             state = aggregator.average(aggregator.take(state, report, state.version))
-        return aggregator.average(
-            aggregator.update(aggregator.take(state, sent[-1], state.version))
-        )
+        updated = aggregator.update(aggregator.take(state, sent[-1], state.version))
+        return problem.deliverer.with_basis(aggregator.average(updated))
 
     lanes = jax.vmap(version, (0, None, 0, 0, 0, 0))
     seeds = jnp.stack([trial_seed(t, 1) for t in range(trials)] * len(all_attacks))
@@ -132,7 +131,7 @@ def scores(problem: Problem, bad: np.ndarray, all_attacks: list[Attack], trials:
     thetas = [
         initial_theta(trial_seed(t, 0), training.policy, problem.initial) for t in range(trials)
     ]
-    state = jax.vmap(aggregator.start)(jnp.stack(thetas * len(all_attacks)))
+    state = jax.vmap(problem.start)(jnp.stack(thetas * len(all_attacks)))
 
     def greedy(which):
         found = greedy_scores(

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import pgc
-from pgc.randomise.device import Device
+from pgc.device.device import Device
 from pgc.randomise.mechanisms.registry import make_mechanism
 from pgc.randomise.release import release
 from pgc.wire import Offer, Query

@@ -24,9 +24,9 @@ import uvicorn
 
 from pgc.config import configure
 from pgc.config.problem import build
+from pgc.device.device import EXACT
 from pgc.engines.evaluation import greedy_scores
 from pgc.engines.simulation import Simulation
-from pgc.randomise.device import EXACT
 from pgc.service.app import make_app
 from pgc.service.client import ServiceClient
 from pgc.service.fleet import Fleet, recipe_for

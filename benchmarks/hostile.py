@@ -30,9 +30,9 @@ from pgc.engines.evaluation import greedy_scores
 from pgc.engines.simulation import Simulation
 from pgc.local_training.definition import draw_psi, play
 from pgc.numerics.randomness import Address, trial_seed
-from pgc.randomise.device import draw_report
 from pgc.randomise.exact.lattice import LARGEST
 from pgc.randomise.release import decode
+from pgc.randomise.report import draw_report
 from pgc.service.model import Model
 from pgc.wire import Offer
 from pgc.wire.report import split

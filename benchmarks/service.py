@@ -27,7 +27,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from pgc.randomise.device import draw_report
+from pgc.randomise.report import draw_report
 from pgc.service import keeper
 from pgc.service.schema import Store, sqlite_url
 from pgc.wire import Offer

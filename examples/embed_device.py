@@ -13,10 +13,10 @@ import os
 import sys
 
 import gymnasium
-from pgc.device import Device
 from pgc.device.play import NumpyPlayer
 from pgc.device.recipe import Recipe
 
+from pgc.device import Device
 from pgc.service.client import ServiceClient, run_device
 
 CARTPOLE = {

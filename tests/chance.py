@@ -28,8 +28,8 @@ LOOKS = {
     "tests/randomise/exact/test_lattice.py": 2 + 2,
     "tests/randomise/exact/test_opendp.py": 2 * 3 + 3 + 2,
     "tests/randomise/exact/test_release.py": 5 * 3 + 6 * 6,
-    "tests/randomise/test_device.py": 2,
-    "tests/randomise/test_reserve.py": 4,
+    "tests/device/test_device.py": 2,
+    "tests/device/test_reserve.py": 4,
     "tests/privacy/audit/test_audit.py": 2 * 7,
 }
 """For each file that looks at the operating system's bits: how many comparisons it makes in one run."""

@@ -87,7 +87,7 @@ LONGEST_FIRST = [
     "tests/randomise/mechanisms/test_sphere.py",
     "tests/runs/test_sweep.py",
     "tests/studies/test_reproduce_command.py",
-    "tests/randomise/test_ledger.py",
+    "tests/device/test_ledger.py",
     "tests/local_training/test_numpy_player.py",
 ]
 """Files that take longest: with them first, no worker is left with one of them at the end while the other is idle."""

@@ -19,8 +19,7 @@ from pgc.errors import BudgetSpent, PgcError, require
 
 if TYPE_CHECKING:
     from pgc.config import PRESETS, TrainConfig, configure
-    from pgc.randomise.device import Device, Refusal
-    from pgc.randomise.ledger import Ledger
+    from pgc.device import Device, Ledger, Refusal
     from pgc.runs.evaluate import compare, evaluate
     from pgc.runs.load import load
     from pgc.runs.run import Run
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {
-    "Device": "pgc.randomise.device",
-    "Ledger": "pgc.randomise.ledger",
+    "Device": "pgc.device",
+    "Ledger": "pgc.device",
     "Offer": "pgc.wire",
     "Query": "pgc.wire",
-    "Refusal": "pgc.randomise.device",
+    "Refusal": "pgc.device",
     "Report": "pgc.wire",
     "PRESETS": "pgc.config",
     "TrainConfig": "pgc.config",
@@ -57,7 +56,6 @@ PUBLIC = {
         "local_training.estimators.loss",
         "local_training.policies",
     ),
-    "device": ("randomise.device", "randomise.ledger", "randomise"),
     "device.play": ("local_training.numpy_player",),
     "device.recipe": ("local_training.recipe",),
     "problem": ("config.problem",),
@@ -93,9 +91,7 @@ class _Doors(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         """Say who makes a module: this one, if it has a short public name or lies behind one."""
         name = fullname.removeprefix("pgc.")
-        if fullname != name and name.partition(".")[0] in {
-            public.partition(".")[0] for public in PUBLIC
-        }:
+        if fullname != name and (name in PUBLIC or name.partition(".")[0] in PUBLIC):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=name in PUBLIC)
         return None
 
@@ -125,7 +121,7 @@ sys.meta_path.append(_Doors())  # last: it is asked only for what is not found o
 
 
 def __getattr__(name: str) -> Any:
-    if name in PUBLIC:
+    if name in PUBLIC or name == "device":
         return importlib.import_module(f"pgc.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'pgc' has no attribute '{name}'")
@@ -134,7 +130,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Returns the public names, so that completion finds them before they are imported."""
-    return sorted({*globals(), *__all__, *(name for name in PUBLIC if "." not in name)})
+    return sorted({*globals(), *__all__, "device", *(name for name in PUBLIC if "." not in name)})
 
 
 __all__ = [

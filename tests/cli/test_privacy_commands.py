@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pgc.cli.main import main
-from pgc.randomise.device import Device
+from pgc.device.device import Device
 from tests.wire.samples import KINDS, make_offer
 
 

@@ -58,8 +58,8 @@ def oracle(made):
     them = HostAgents(training, config.seed, host_policy(made))
     thetas, rows = [], []
     for trial in range(config.trials):
-        accept = jax.jit(aggregator.accept)
-        state = jax.jit(aggregator.start)(
+        accept, prepare = jax.jit(aggregator.accept), jax.jit(made.deliverer.prepare)
+        state = jax.jit(made.start)(
             initial_theta(trial_seed(config.seed, trial), training.policy, made.initial)
         )
         at_work: deque = deque()
@@ -70,7 +70,7 @@ def oracle(made):
                     begun // config.workers // config.submissions_per_agent * config.workers
                     + begun % config.workers
                 )
-                alpha = float(made.schedule.alpha(state.received))
+                alpha = float(made.deliverer.schedule.alpha(state.received))
                 basis = None if state.basis is None else np.asarray(state.basis, float)
                 ask = Task(trial, begun, agent, np.asarray(state.theta, float), basis, alpha)
                 at_work.append((ask, answers(made, them, [ask])[0], state.version))
@@ -90,7 +90,7 @@ def oracle(made):
                     sent.bit,
                 )
             )
-            state = accept(state, jax.jit(lift)(basis, report), version)
+            state = prepare(state, accept(state, jax.jit(lift)(basis, report), version))
         thetas.append(np.asarray(state.theta))
     return np.stack(thetas), np.array(rows, float).T
 
@@ -124,7 +124,7 @@ def test_the_engine_is_its_oracle(case):
 def test_an_answer_does_not_depend_on_what_is_asked_beside_it():
     made = problem(local_episodes=3, estimator="policy-gradient", alpha_start=0.5)
     theta = np.asarray(made.training.policy.init(jax.random.key(0), "flat"), float)
-    basis = np.asarray(made.aggregator.subspace.basis(jnp.asarray(theta, jnp.float32)), float)
+    basis = np.asarray(made.deliverer.subspace.basis(jnp.asarray(theta, jnp.float32)), float)
     asks = [Task(i % 3, i, i, theta + 0.01 * i, basis, 0.3) for i in range(40)]
 
     def in_parts(size):

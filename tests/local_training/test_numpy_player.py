@@ -12,13 +12,13 @@ import pytest
 
 from pgc.config import configure
 from pgc.config.problem import build
+from pgc.device.device import Device, Refusal
 from pgc.errors import PgcError
 from pgc.local_training.estimators.loss import Episode
 from pgc.local_training.numpy_episodes import Order
 from pgc.local_training.numpy_estimator import coordinates, tried
 from pgc.local_training.numpy_player import Home, NumpyPlayer, most_work
 from pgc.local_training.recipe import Recipe
-from pgc.randomise.device import Device, Refusal
 from pgc.wire import Malformed, Offer, Query, Report
 from tests.conftest import more
 
@@ -71,7 +71,7 @@ def test_the_numbers_are_those_of_the_definitions(name, rng):
     training, recipe = problem.training, player.recipe
     theta = rng.normal(size=recipe.dim).astype(np.float32) * 0.5
     assert recipe.dim == training.policy.dim
-    basis = jax.jit(problem.aggregator.start)(jnp.asarray(theta)).basis
+    basis = jax.jit(problem.start)(jnp.asarray(theta)).basis
     xi = tried(rng, training.dim, training.episodes)
     assert xi.shape == (training.dim, training.episodes)
     order = Order(theta.astype(float), Home(player.environment), rng, 0.3, False)
@@ -92,7 +92,7 @@ def test_the_numbers_are_those_of_the_definitions(name, rng):
 def make_offer(problem, *, offer_id=1, theta=None, epsilon=1.0) -> Offer:
     training = problem.training
     theta = np.zeros(training.policy.dim, np.float32) if theta is None else theta
-    state = jax.jit(problem.aggregator.start)(jnp.asarray(theta))
+    state = jax.jit(problem.start)(jnp.asarray(theta))
     return Offer(
         offer_id=offer_id,
         policy_version=0,
@@ -122,7 +122,8 @@ def test_devices_teach_a_policy(tmp_path, bits_of_a_seed):
     device = Device.create(
         tmp_path / "l.db", 400.0, player=player, slot_seconds=0
     )  # one ledger stands for all of them
-    state, accept = problem.aggregator.start(jnp.asarray(theta)), jax.jit(problem.aggregator.accept)
+    accept, prepare = jax.jit(problem.aggregator.accept), jax.jit(problem.deliverer.prepare)
+    state = problem.start(jnp.asarray(theta))
 
     def score(theta):
         order = Order(np.asarray(theta, float), Home(player.environment), None, 0.0, True)
@@ -132,7 +133,8 @@ def test_devices_teach_a_policy(tmp_path, bits_of_a_seed):
     for n in range(30):
         offer = make_offer(problem, offer_id=n, theta=np.asarray(state.theta, np.float32))
         report = Report.decode(device.answer(offer), offer)
-        state = accept(state, jnp.asarray(report.vector(offer), jnp.float32), state.version)
+        vector = jnp.asarray(report.vector(offer), jnp.float32)
+        state = prepare(state, accept(state, vector, state.version))
     assert score(state.theta) > max(100, 2 * before), (before, score(state.theta))
 
 

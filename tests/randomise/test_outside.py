@@ -19,10 +19,10 @@ from pgc.mechanisms import (
 
 import pgc
 from pgc.config import configure
+from pgc.device.device import Device, Refusal
 from pgc.errors import PgcError
 from pgc.privacy.audit.audit import audit_mechanism
 from pgc.privacy.inspection import inspect_offer, inspect_report
-from pgc.randomise.device import Device, Refusal
 from pgc.randomise.mechanisms.registry import MECHANISMS, ON_THE_WIRE, on_the_wire
 from pgc.service.model import Model
 from pgc.wire import Malformed, Offer, Query

@@ -16,8 +16,8 @@ import numpy as np
 import pgc
 from pgc import __version__
 from pgc.config import configure
+from pgc.device.device import Device
 from pgc.errors import Interrupted
-from pgc.randomise.device import Device
 from pgc.runs import train as training
 from pgc.runs.machine import EXACT, machine
 from pgc.service.keeper import Keeper

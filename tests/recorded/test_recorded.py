@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import pgc
-from pgc.randomise.device import Device
-from pgc.randomise.ledger import Ledger
+from pgc.device.device import Device
+from pgc.device.ledger import Ledger
 from pgc.runs.machine import EXACT, machine
 from pgc.runs.run import Run
 from pgc.service import store

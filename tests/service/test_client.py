@@ -7,10 +7,10 @@ import threading
 import numpy as np
 import pytest
 
+from pgc.device.device import Device
 from pgc.errors import PgcError
-from pgc.randomise.device import Device
 from pgc.service.client import FIRST_PAUSE, LONGEST_PAUSE, ServiceClient, run_device
-from tests.randomise.test_reserve import Plays
+from tests.device.test_reserve import Plays
 from tests.service.test_service import free_port
 from tests.waiting import LIMIT
 from tests.wire.samples import make_offer

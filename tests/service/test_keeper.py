@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pgc.config import configure
-from pgc.randomise.device import Device
+from pgc.device.device import Device
 from pgc.service import store
 from pgc.service.admission import Issued, Verdict
 from pgc.service.keeper import Keeper

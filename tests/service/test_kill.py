@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
-from pgc.randomise.device import Device
+from pgc.device.device import Device
 from pgc.service import keeper, store
 from pgc.service.keeper import Keeper
 from pgc.service.replay import replay, same

@@ -295,7 +295,7 @@ def test_texts_that_strangers_make_up_are_not_remembered_for_ever():
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
 def test_files_are_private_whatever_the_umask(tmp_path, umask, monkeypatch):
-    from pgc.randomise.ledger import Ledger
+    from pgc.device.ledger import Ledger
     from pgc.service.schema import Store, sqlite_url
     from pgc.service.tls import make_dev_certificates
 

@@ -25,9 +25,9 @@ import uvicorn
 
 from pgc.cli.main import main
 from pgc.config import configure
+from pgc.device.device import Device
+from pgc.device.ledger import look
 from pgc.errors import PgcError
-from pgc.randomise.device import Device
-from pgc.randomise.ledger import look
 from pgc.service.accepting import BoundedServer
 from pgc.service.app import make_app, make_operator_app
 from pgc.service.client import ServiceClient
@@ -317,7 +317,7 @@ def test_a_device_whose_clock_is_wrong(service, tmp_path, rng, monkeypatch):
         with ServiceClient(url, token, ca=ca) as client:
             offer = client.offer()
             device = Device.create(tmp_path / f"{ahead}.db", 1.0, clock=client.clock)
-            monkeypatch.setattr("pgc.randomise.device.time.time", lambda ahead=ahead: 1.7e9 + ahead)
+            monkeypatch.setattr("pgc.device.device.time.time", lambda ahead=ahead: 1.7e9 + ahead)
             report = device.release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
             monkeypatch.undo()
             assert client.submit(report) == "accepted"

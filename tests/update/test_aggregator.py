@@ -9,8 +9,8 @@ from pgc.update.aggregator import Aggregator
 from tests.conftest import make_aggregator
 
 
-def feed(aggregator, reports, versions=None, theta=None):
-    state = aggregator.start(jnp.zeros(2) if theta is None else theta)
+def feed(aggregator, reports, versions=None, theta=None, basis=None):
+    state = aggregator.start(jnp.zeros(2) if theta is None else theta, basis)
     states = []
     for i, report in enumerate(reports):
         version = state.version if versions is None else jnp.asarray(versions[i])
@@ -141,11 +141,7 @@ def test_reports_are_shortened_in_the_coordinates_that_agents_report():
     bound = feed(make_aggregator(1.0, report_length=5.0), [[30.0, 40.0]])[-1]
     np.testing.assert_allclose(bound.theta, [-3.0, -4.0], rtol=1e-6)
 
-    class Stretched:
-        def basis(self, theta):
-            return 2 * jnp.eye(2)
-
-    bound = feed(make_aggregator(1.0, report_length=5.0, subspace=Stretched()), [[30.0, 40.0]])[-1]
+    bound = feed(make_aggregator(1.0, report_length=5.0), [[30.0, 40.0]], basis=2 * jnp.eye(2))[-1]
     np.testing.assert_allclose(bound.theta, [-6.0, -8.0], rtol=1e-6)
 
 

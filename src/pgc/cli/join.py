@@ -10,8 +10,8 @@ from pathlib import Path
 from pgc.cli.device_fields import Connection, read_tokens
 from pgc.cli.fields import Json, OwnMechanism
 from pgc.cli.parsing import parse, print_json
+from pgc.device.slots import DEFAULT_SLOT
 from pgc.errors import Interrupted, PgcError, require
-from pgc.randomise.slots import DEFAULT_SLOT
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ def join(given: list[str]) -> int:
     require("httpx", "service")
     import numpy as np
 
+    from pgc.device.device import EXACT
     from pgc.local_training.worlds.population import Population
-    from pgc.randomise.device import EXACT
     from pgc.randomise.mechanisms.registry import find_mechanism
     from pgc.service.fleet import Fleet
 

@@ -9,9 +9,9 @@ from tyro.conf import Positional
 
 from pgc.cli.fields import Json
 from pgc.cli.parsing import parse, print_json
+from pgc.device.ledger import Ledger
+from pgc.device.marker import Marker, device_hash
 from pgc.randomise.budget import NANO, epsilon_text
-from pgc.randomise.ledger import Ledger
-from pgc.randomise.marker import Marker, device_hash
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pgc.cli.device_fields import Connection
 from pgc.cli.fields import Json
 from pgc.cli.parsing import parse, print_json
+from pgc.device.slots import PLAY_SHARE
 from pgc.errors import PgcError, require
-from pgc.randomise.slots import PLAY_SHARE
 
 WIDER = 2.0
 """The suggested slot leaves time for a play that takes this many times as long as the longest one

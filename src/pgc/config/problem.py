@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import jax
+
 from pgc.config import rules
 from pgc.config.config import TrainConfig
 from pgc.config.parts import (
@@ -14,9 +16,9 @@ from pgc.config.parts import (
 from pgc.config.resolution import resolve, resolve_own, resolved
 from pgc.config.start import theta_of
 from pgc.config.validation import fits_world, validate
+from pgc.deliver.delivery import Deliverer
 from pgc.deliver.initial import Initial
 from pgc.deliver.schedule import Schedule
-from pgc.deliver.subspace import Subspace
 from pgc.errors import PgcError
 from pgc.local_training.definition import LocalTraining
 from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
@@ -29,7 +31,7 @@ from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.mechanisms.registry import make_mechanism
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.randomise.simulated import Randomiser
-from pgc.update.aggregator import Aggregator
+from pgc.update.aggregator import Aggregator, AggregatorState
 from pgc.update.cap import OutputCap
 
 
@@ -38,8 +40,8 @@ class Problem:
     """A config, validated and built: the four steps and how often they are taken."""
 
     config: TrainConfig
-    schedule: Schedule
-    """Step 1: the schedule of α."""
+    deliverer: Deliverer
+    """Step 1: the schedule of α, and the public subspace."""
     training: LocalTraining
     """Step 2: the world, the policy, and how agents make a gradient."""
     randomiser: Randomiser
@@ -48,6 +50,10 @@ class Problem:
     """Step 4: the update rule."""
     initial: Initial
     """θ_0, or how it is drawn."""
+
+    def start(self, theta: jax.Array) -> AggregatorState:
+        """Returns the state of version 0, ready to be delivered."""
+        return self.aggregator.start(theta, self.deliverer.basis(theta))
 
     @property
     def epsilon_gradient(self) -> float:
@@ -83,6 +89,7 @@ class OwnProblem:
     mechanism: Mechanism
     score_bit: ScoreBit | None
     aggregator: Aggregator
+    deliverer: Deliverer
 
 
 def build_own(config: TrainConfig) -> OwnProblem:
@@ -101,7 +108,8 @@ def build_own(config: TrainConfig) -> OwnProblem:
         config=config,
         mechanism=mechanism,
         score_bit=ScoreBit(epsilon=score_epsilon) if score_epsilon else None,
-        aggregator=_make_aggregator(config, mechanism, None, None),
+        aggregator=_make_aggregator(config, mechanism, None),
+        deliverer=Deliverer(schedule=Schedule(config.alpha_start, config.alpha_decay)),
     )
 
 
@@ -152,10 +160,12 @@ def build(config: TrainConfig) -> Problem:
         cap = OutputCap(policy=policy, bounds=bounds, most=config.output_cap)
     return Problem(
         config=config,
-        schedule=Schedule(config.alpha_start, config.alpha_decay),
+        deliverer=Deliverer(
+            schedule=Schedule(config.alpha_start, config.alpha_decay), subspace=subspace
+        ),
         training=training,
         randomiser=randomiser,
-        aggregator=_make_aggregator(config, mechanism, subspace, cap),
+        aggregator=_make_aggregator(config, mechanism, cap),
         initial=Initial(config.initial, theta_of(config, policy.dim)),
     )
 
@@ -175,7 +185,7 @@ def _make_mechanism(config: TrainConfig, dim: int, epsilon: float) -> Mechanism:
 
 
 def _make_aggregator(
-    config: TrainConfig, mechanism: Mechanism, subspace: Subspace | None, cap: OutputCap | None
+    config: TrainConfig, mechanism: Mechanism, cap: OutputCap | None
 ) -> Aggregator:
     assert config.buffer_size is not None and config.learning_rate is not None
     assert config.step_decay is not None
@@ -196,7 +206,6 @@ def _make_aggregator(
         step_decay=config.step_decay,
         report_norm=math.inf if config.report_norm is None else config.report_norm,
         report_length=_longest_report(mechanism) if config.report_norm is None else None,
-        subspace=subspace,
         cap=cap,
     )
 

@@ -9,6 +9,7 @@ on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,9 +18,8 @@ import jax
 import jax.numpy as jnp
 
 from pgc.config.problem import Problem
-from pgc.deliver.delivery import deliver
+from pgc.deliver.delivery import Deliverer
 from pgc.deliver.initial import Initial, initial_theta
-from pgc.deliver.schedule import Schedule
 from pgc.local_training import compiled as agents
 from pgc.local_training.definition import LocalTraining
 from pgc.local_training.policies.actor_critic import Policy
@@ -88,7 +88,7 @@ class Record(NamedTuple):
 class Engine:
     """The compiled loop. Its numbers (see `tracing.py`) have one value for each lane."""
 
-    schedule: Schedule
+    deliverer: Deliverer
     training: LocalTraining
     randomiser: Randomiser
     aggregator: Aggregator
@@ -114,7 +114,8 @@ class Engine:
     @jax.jit
     def _start(self, theta: jax.Array, seeds: jax.Array, running: jax.Array) -> State:
         lanes, w = seeds.shape[-1], self.workers
-        aggregator = jax.vmap(Aggregator.start, -1, -1)(self.aggregator, theta)
+        first = jax.vmap(Aggregator.start, -1, -1)(self.aggregator, theta)
+        aggregator = jax.vmap(self.deliverer.with_basis, -1, -1)(first)
         count = jnp.zeros((w, lanes), jnp.int32)
         no = jnp.zeros((w, lanes), bool)
         zero = jnp.zeros((lanes,), jnp.int32)
@@ -174,7 +175,7 @@ class Engine:
         """
         # Step 1: what each lane's agent was handed. A trial's θ changes only when its one lane
         # completes, so the aggregator still holds the θ with which this lane's agent began.
-        delivery = deliver(state.aggregator)
+        delivery = self.deliverer.deliver(state.aggregator)
 
         # Step 2: every lane plays on.
         play = agents.play(self.training, delivery, state.play, self.ticks_per_turn, state.running)
@@ -209,9 +210,10 @@ class Engine:
         taken = jax.vmap(Aggregator.take, -1, -1)(
             self.aggregator, state.aggregator, due.report, due.version
         )
-        updated = self._update(taken, arrived)
+        full = jax.vmap(Aggregator.full, -1)(self.aggregator, taken) & arrived
+        updated = self._update(taken, full)
         averaged = jax.vmap(Aggregator.average, -1, -1)(self.aggregator, updated)
-        aggregator = select(arrived, averaged, state.aggregator)
+        aggregator = self._prepare(select(arrived, averaged, state.aggregator), full)
         staleness = state.aggregator.version - due.version
 
         # The worker whose report arrived begins with its next agent, which is handed the new θ.
@@ -258,33 +260,19 @@ class Engine:
         """Returns zeros in place of `_reports` when no lane has completed a submission."""
         return jnp.zeros_like(delivery.theta), jnp.zeros(play.score.shape, bool)
 
-    def _update(self, state: AggregatorState, arrived: jax.Array) -> AggregatorState:
-        """Updates θ in the lanes whose buffer is full (step 4).
-
-        Expensive updates are made for a few lanes at a time, since few are due in any one turn.
-        """
-        full = jax.vmap(Aggregator.full, -1)(self.aggregator, state) & arrived
+    def _update(self, state: AggregatorState, full: jax.Array) -> AggregatorState:
+        """Updates θ in the lanes whose buffer is full (step 4)."""
         if not self.aggregator.updates_are_expensive:
             return select(full, jax.vmap(Aggregator.update, -1, -1)(self.aggregator, state), state)
-        lanes = full.shape[0]
-        at_once = -(-lanes // UPDATE_SHARE)
-        order = jnp.argsort(~full, stable=True)
+        return _in_few_lanes(Aggregator.update, full, self.aggregator, state)
 
-        def some(i: jax.Array, state: AggregatorState) -> AggregatorState:
-            which = jax.lax.dynamic_slice(order, (i * at_once,), (at_once,))
-            aggregator, before = jax.tree.map(
-                lambda leaf: leaf[..., which], (self.aggregator, state)
-            )
-            after = select(
-                full[which], jax.vmap(Aggregator.update, -1, -1)(aggregator, before), before
-            )
-            put: AggregatorState = jax.tree.map(
-                lambda all_, new: all_.at[..., which].set(new), state, after
-            )
-            return put
-
-        made: AggregatorState = jax.lax.fori_loop(0, -(-jnp.sum(full) // at_once), some, state)
-        return made
+    def _prepare(self, state: AggregatorState, full: jax.Array) -> AggregatorState:
+        """Makes the basis of θ in the lanes that have a new version (step 1)."""
+        if self.deliverer.subspace is None:
+            return state
+        return _in_few_lanes(
+            lambda _, state: self.deliverer.with_basis(state), full, self.aggregator, state
+        )
 
     def _watch(
         self, monitor: Monitor, bit: jax.Array, arrived: jax.Array
@@ -308,10 +296,36 @@ class Engine:
         self, seed: jax.Array, worker: jax.Array, index: jax.Array, received: jax.Array
     ) -> agents.Play:
         at = address(seed, worker, index, self.workers, self.randomiser.submissions_per_agent)
-        return agents.begin(self.training, at, self.schedule.alpha(received))
+        return agents.begin(self.training, at, self.deliverer.schedule.alpha(received))
 
 
 trace_fields(Engine, "training", "randomiser", "aggregator", "submissions")
+
+
+def _in_few_lanes(
+    change: Callable[[Aggregator, AggregatorState], AggregatorState],
+    which: jax.Array,
+    aggregator: Aggregator,
+    state: AggregatorState,
+) -> AggregatorState:
+    """Returns the state with an expensive change made in some lanes, a few of them at a time.
+
+    Few lanes have a new version in any one turn.
+    """
+    at_once = -(-which.shape[0] // UPDATE_SHARE)
+    order = jnp.argsort(~which, stable=True)
+
+    def some(i: jax.Array, state: AggregatorState) -> AggregatorState:
+        lanes = jax.lax.dynamic_slice(order, (i * at_once,), (at_once,))
+        mine, before = jax.tree.map(lambda leaf: leaf[..., lanes], (aggregator, state))
+        after = select(which[lanes], jax.vmap(change, -1, -1)(mine, before), before)
+        put: AggregatorState = jax.tree.map(
+            lambda all_, new: all_.at[..., lanes].set(new), state, after
+        )
+        return put
+
+    made: AggregatorState = jax.lax.fori_loop(0, -(-jnp.sum(which) // at_once), some, state)
+    return made
 
 
 # compiled separately, so that engines with the same policy share it
@@ -341,7 +355,7 @@ def engine_of(problem: Problem) -> Engine:
     """Returns the compiled loop for a problem, with the problem's own numbers."""
     config = problem.config
     return Engine(
-        schedule=problem.schedule,
+        deliverer=problem.deliverer,
         training=problem.training,
         randomiser=problem.randomiser,
         aggregator=problem.aggregator,

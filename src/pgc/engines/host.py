@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -80,19 +81,19 @@ class HostSimulation:
         self.problem = problem
         config, self.trials = problem.config, problem.config.trials
         self._config_text = to_yaml(config)
-        self._accept = jax.jit(problem.aggregator.accept)
+        self._accept = jax.jit(partial(_accept, problem))
         self._lift = jax.jit(lift)
         self._seconds_each = JOB_SECONDS
         self._asked: deque[Task] = deque()
         self._jobs: dict[int, tuple[float, list[Task]]] = {}
         self._trials: list[Trial] = []
-        start = jax.jit(problem.aggregator.start)
+        start = jax.jit(problem.start)
         for i in range(self.trials):
             theta = initial_theta(
                 trial_seed(config.seed, i), problem.training.policy, problem.initial
             )
             state = start(theta)
-            self._trials.append(Trial(state, _delivery(state), ticks=[0] * config.workers))
+            self._trials.append(Trial(state, self._delivery(state), ticks=[0] * config.workers))
             self._deliver(i)
 
     @property
@@ -145,6 +146,15 @@ class HostSimulation:
         """Returns a field of every trial's `AggregatorState`; the first axis is the trial."""
         return np.stack([np.asarray(getattr(trial.state, name)) for trial in self._trials])
 
+    def _delivery(self, state: AggregatorState) -> tuple[int, np.ndarray, np.ndarray | None]:
+        """Returns the version, and what its agents are handed (step 1), copied to the host."""
+        theta, basis = self.problem.deliverer.deliver(state)
+        return (
+            int(state.version),
+            np.asarray(theta, float),
+            None if basis is None else np.asarray(basis, float),
+        )
+
     def _deliver(self, i: int) -> None:
         """Hands θ to new agents until W are at work or no more are needed (step 1)."""
         trial, config = self._trials[i], self.problem.config
@@ -157,7 +167,8 @@ class HostSimulation:
             version, theta, basis = trial.delivery
             agent = agent_number(worker, index, config.workers, config.submissions_per_agent)
             received = trial.begun - len(trial.flight)
-            task = Task(i, trial.begun, agent, theta, basis, self.problem.schedule.alpha(received))
+            alpha = self.problem.deliverer.schedule.alpha(received)
+            task = Task(i, trial.begun, agent, theta, basis, alpha)
             trial.flight.append(InFlight(task, version))
             self._asked.append(task)
             trial.begun += 1
@@ -195,7 +206,7 @@ class HostSimulation:
             staleness = trial.delivery[0] - begun.version
             trial.state = self._accept(trial.state, report, np.int32(begun.version))
             if int(trial.state.version) != trial.delivery[0]:
-                trial.delivery = _delivery(trial.state)
+                trial.delivery = self._delivery(trial.state)
             worker = task.n % len(trial.ticks)
             trial.ticks[worker] += sent.ticks
             rows.append(
@@ -254,7 +265,7 @@ class HostSimulation:
                     ).reshape(leaf.shape),
                     trial.state,
                 )
-                trial.delivery = _delivery(trial.state)
+                trial.delivery = self._delivery(trial.state)
                 begun, seen, ones, running, *ticks = arrays[f"{i}:counts"].tolist()
                 trial.begun, trial.window, trial.running, trial.ticks = (
                     begun,
@@ -286,13 +297,11 @@ class HostSimulation:
             ) from None
 
 
-def _delivery(state: AggregatorState) -> tuple[int, np.ndarray, np.ndarray | None]:
-    """Returns what agents are handed now: the version, θ and the basis W (step 1)."""
-    return (
-        int(state.version),
-        np.asarray(state.theta, float),
-        None if state.basis is None else np.asarray(state.basis, float),
-    )
+def _accept(
+    problem: Problem, state: AggregatorState, report: jax.Array, version: jax.Array
+) -> AggregatorState:
+    """Takes step 4 for one decoded report, and makes the state ready for step 1."""
+    return problem.deliverer.prepare(state, problem.aggregator.accept(state, report, version))
 
 
 def greedy_scores(

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from pgc.config.problem import Problem
-from pgc.deliver.delivery import deliver
 from pgc.deliver.initial import initial_theta
 from pgc.engines.agent import Agent
 from pgc.numerics.randomness import address
@@ -53,15 +52,15 @@ class Trace:
 
 def run(problem: Problem, *, seed: jax.Array) -> Trace:
     """Runs one trial, whose random words are addressed by `seed`, and returns what happened."""
-    training, randomiser, aggregator, schedule = (
+    deliverer, training, randomiser, aggregator = (
+        problem.deliverer,
         problem.training,
         problem.randomiser,
         problem.aggregator,
-        problem.schedule,
     )
     workers = problem.config.workers
-    accept = jax.jit(aggregator.accept)
-    state = aggregator.start(initial_theta(seed, training.policy, problem.initial))
+    accept, prepare = jax.jit(aggregator.accept), jax.jit(deliverer.prepare)
+    state = problem.start(initial_theta(seed, training.policy, problem.initial))
     everyone = [Worker(index) for index in range(workers)]
     trace = Trace()
 
@@ -72,7 +71,8 @@ def run(problem: Problem, *, seed: jax.Array) -> Trace:
             worker.agent = Agent(training, randomiser, at)
         worker.version = state.version
         # 1 deliver
-        delivery, alpha = deliver(state), jnp.asarray(schedule.alpha(state.received))
+        delivery = deliverer.deliver(state)
+        alpha = jnp.asarray(deliverer.schedule.alpha(state.received))
         # 2 local training, 3 randomise
         worker.submission = worker.agent.answer(delivery, alpha, at)
         worker.ends = now + int(worker.submission.ticks)
@@ -88,7 +88,8 @@ def run(problem: Problem, *, seed: jax.Array) -> Trace:
         trace.staleness.append(int(state.version - worker.version))
         trace.ticks.append(worker.ends)
         trace.bits.append(bool(sent.bit))
-        state = accept(state, sent.report, worker.version)  # 4 update
+        updated = accept(state, sent.report, worker.version)  # 4 update
+        state = prepare(state, updated)  # and 1 again: what a new θ is delivered with
         start(worker, worker.ends)
     trace.state = jax.tree.map(np.asarray, state)
     return trace

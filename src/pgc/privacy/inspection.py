@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from pgc.device.ledger import APPLICATION, look
 from pgc.errors import PgcError
 from pgc.randomise.budget import NANO, epsilon_text
-from pgc.randomise.ledger import APPLICATION, look
 from pgc.wire import Offer, Report
 from pgc.wire.offer import OFFER_V1
 from pgc.wire.report import HEAD_SIZE, REPORT_V1, size_of, split

@@ -22,8 +22,8 @@ from typing import Any
 
 import httpx
 
+from pgc.device.device import Device, Refusal
 from pgc.errors import PgcError
-from pgc.randomise.device import Device, Refusal
 from pgc.service import is_loopback
 from pgc.wire.offer import LARGEST_OFFER
 

@@ -20,6 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pgc.device.device import Device
+from pgc.device.ledger import Ledger, LedgerError
 from pgc.errors import PgcError
 from pgc.local_training import definition
 from pgc.local_training.definition import LocalTraining
@@ -32,8 +34,6 @@ from pgc.local_training.worlds.host import HostWorld
 from pgc.local_training.worlds.population import Population
 from pgc.local_training.worlds.registry import compiled
 from pgc.numerics.randomness import Address, trial_seed
-from pgc.randomise.device import Device
-from pgc.randomise.ledger import Ledger, LedgerError
 from pgc.service.client import ServiceClient, run_device
 from pgc.wire import Offer
 from pgc.wire.values import Delivery

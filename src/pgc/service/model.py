@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -18,8 +18,8 @@ from safetensors.numpy import load, save
 
 from pgc.config import TrainConfig
 from pgc.config.problem import build, build_own
+from pgc.deliver.delivery import Deliverer
 from pgc.deliver.initial import initial_theta
-from pgc.deliver.schedule import Schedule
 from pgc.errors import PgcError
 from pgc.local_training.definition import LocalTraining
 from pgc.local_training.learnt import policy_notes
@@ -89,6 +89,7 @@ class Model:
     initial: np.ndarray | None = None
     """θ_0 of a policy that only the devices know; by default zeros."""
     aggregator: Aggregator = field(init=False)
+    deliverer: Deliverer = field(init=False)
     training: LocalTraining | None = field(init=False)
     """What devices do with θ; None if only the devices know the policy."""
     query: Query = field(init=False)
@@ -107,9 +108,10 @@ class Model:
                     "devices of pgc know only the actor-critic network; serve θ of a policy of "
                     "your own with --theta"
                 )
-            self.config, self.aggregator, self.training = (
+            self.config, self.aggregator, self.deliverer, self.training = (
                 problem.config,
                 problem.aggregator,
+                problem.deliverer,
                 problem.training,
             )
             mechanism, self.score_bit = problem.randomiser.mechanism, problem.randomiser.score_bit
@@ -118,13 +120,18 @@ class Model:
             )
         else:
             own = build_own(self.config)
-            self.config, self.aggregator, self.training = own.config, own.aggregator, None
+            self.config, self.aggregator, self.deliverer = (
+                own.config,
+                own.aggregator,
+                own.deliverer,
+            )
+            self.training = None
             mechanism, self.score_bit = own.mechanism, own.score_bit
             theta = jnp.asarray(
                 np.zeros(mechanism.dim) if self.initial is None else self.initial, jnp.float32
             )
         self.query = Query.of(mechanism, 0.0 if self.score_bit is None else self.score_bit.epsilon)
-        self.state = self.aggregator.start(theta)
+        self.state = self.aggregator.start(theta, self.deliverer.basis(theta))
         self.published = self.as_published(self.state)
         self.take([], [])  # compiles now, and not for the first report
 
@@ -154,16 +161,15 @@ class Model:
         α is that of the version's first offer, so that all its offers are alike.
         """
         assert self.config.local_episodes is not None
+        theta, basis = self.deliverer.deliver(state)
         template = Offer(
             offer_id=0,
             policy_version=int(state.version),
             query=self.query,
             episodes=self.config.local_episodes,
-            alpha=Schedule(self.config.alpha_start, self.config.alpha_decay).alpha(
-                int(state.received)
-            ),
-            theta=np.asarray(state.theta, np.float32),
-            basis=None if state.basis is None else np.asarray(state.basis, np.float32),
+            alpha=self.deliverer.schedule.alpha(int(state.received)),
+            theta=np.asarray(theta, np.float32),
+            basis=None if basis is None else np.asarray(basis, np.float32),
         )
         averaged = np.asarray(state.average, np.float32)
         return Published(int(state.version), template, averaged, self.recipe)
@@ -180,7 +186,9 @@ class Model:
         some = min(len(estimates), self.at_once)
         if some:
             rows[:some], of[:some] = estimates[:some], versions[:some]
-        self.state, taken = _take(self.aggregator, self.state, rows, of, np.int32(some))
+        self.state, taken = _take(
+            self.deliverer, self.aggregator, self.state, rows, of, np.int32(some)
+        )
         return int(taken)
 
     def restored(
@@ -225,8 +233,9 @@ class Model:
         return state
 
 
-@jax.jit
+@partial(jax.jit, static_argnums=0)
 def _take(
+    deliverer: Deliverer,
     aggregator: Aggregator,
     state: AggregatorState,
     estimates: jax.Array,
@@ -239,6 +248,7 @@ def _take(
 
     def one(carry: tuple[AggregatorState, jax.Array]) -> tuple[AggregatorState, jax.Array]:
         now, i = carry
-        return aggregator.accept(now, estimates[i], versions[i]), i + 1
+        updated = aggregator.accept(now, estimates[i], versions[i])
+        return deliverer.prepare(now, updated), i + 1
 
     return jax.lax.while_loop(more, one, (state, jnp.zeros((), jnp.int32)))

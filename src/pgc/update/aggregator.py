@@ -1,8 +1,7 @@
 """Step 4: the update rule.
 
 All of this is post-processing of ε-LDP reports, so it costs no privacy: the buffer, the optimiser,
-averaging, the cap on the policy's outputs, the subspace of the next offers and the repeated use of
-a report.
+averaging, the cap on the policy's outputs and the repeated use of a report.
 
 A partial buffer at the end of a run is *not* applied: the paper updates only when |B| reports are
 there. Its reports are counted as received and as unused.
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,18 +21,11 @@ from pgc.numerics.tracing import trace_fields
 from pgc.update.cap import OutputCap
 
 
-class HasBasis(Protocol):
-    """A public subspace of θ-space (`deliver/subspace.py`)."""
-
-    def basis(self, theta: jax.Array) -> jax.Array:
-        """Returns the basis W (d, k) at this θ."""
-
-
 class AggregatorState(NamedTuple):
     """All that the aggregator knows."""
 
     theta: jax.Array  # θ (d,)
-    basis: jax.Array | None  # W (d, k), made from this θ
+    basis: jax.Array | None  # W (d, k), made by step 1 from θ after each update
     version: jax.Array  # how many updates made θ
     received: jax.Array  # n: reports received, stale ones included
     buffer: jax.Array  # Σ g̃ over the buffer (d,); if it is trimmed, each g̃ (held, d)
@@ -76,17 +68,15 @@ class Aggregator:
     report_length: float | jax.Array | None = None
     """A limit on the L2 norm of a report in the coordinates that agents report; None for no limit.
     It is stretched as the basis W stretches them."""
-    subspace: HasBasis | None = None
-    """The subspace in which agents report; None for the whole gradient (the paper)."""
     cap: OutputCap | None = None
     """The cap that keeps the policy from becoming deterministic; None for no cap (the paper)."""
 
-    def start(self, theta: jax.Array) -> AggregatorState:
-        """Returns the state of version 0."""
+    def start(self, theta: jax.Array, basis: jax.Array | None = None) -> AggregatorState:
+        """Returns the state of version 0; `basis` is what step 1 makes of its θ."""
         zero = jnp.zeros((), jnp.int32)
         return AggregatorState(
             theta=theta,
-            basis=self._basis(theta),
+            basis=basis,
             version=zero,
             received=zero,
             buffer=jnp.zeros((self.held, *theta.shape)) if self.trims else jnp.zeros_like(theta),
@@ -100,7 +90,10 @@ class Aggregator:
     def accept(
         self, state: AggregatorState, report: jax.Array, version: jax.Array
     ) -> AggregatorState:
-        """Returns the state after one decoded report g̃, computed from θ of `version` (step 4)."""
+        """Returns the state after one decoded report g̃, computed from θ of `version` (step 4).
+
+        Its basis is still the old one; `Deliverer.prepare` takes step 1 for it.
+        """
         state = self.take(state, report, version)
         return self.average(jax.lax.cond(self.full(state), self.update, lambda same: same, state))
 
@@ -146,7 +139,6 @@ class Aggregator:
             theta = self.cap.apply(theta)
         return state._replace(
             theta=theta,
-            basis=self._basis(theta),
             version=state.version + self.uses_per_report,
             buffer=jnp.zeros_like(state.buffer),
             buffer_count=jnp.zeros_like(state.buffer_count),
@@ -176,7 +168,7 @@ class Aggregator:
     @property
     def updates_are_expensive(self) -> bool:
         """Whether an update costs much more than adding a report."""
-        return self.subspace is not None or self.cap is not None
+        return self.cap is not None
 
     def _longest(self, state: AggregatorState) -> jax.Array:
         """Returns the largest L2 norm that a report may have in θ-space."""
@@ -186,9 +178,6 @@ class Aggregator:
             return jnp.minimum(self.report_norm, self.report_length)
         stretch = jnp.sqrt(jnp.sum(state.basis**2) / state.basis.shape[1])
         return jnp.minimum(self.report_norm, self.report_length * stretch)
-
-    def _basis(self, theta: jax.Array) -> jax.Array | None:
-        return None if self.subspace is None else self.subspace.basis(theta)
 
 
 trace_fields(

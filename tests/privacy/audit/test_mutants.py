@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from pgc.device.device import Device
+from pgc.device.ledger import Ledger
 from pgc.privacy.audit.audit import Subject, audit, audit_mechanism, judge, subject
 from pgc.privacy.audit.bounds import lower_epsilon
-from pgc.randomise.device import Device
-from pgc.randomise.ledger import Ledger
 from pgc.randomise.mechanisms.randomized_response import WORD
 from pgc.randomise.release import public_words
 from pgc.wire import Report

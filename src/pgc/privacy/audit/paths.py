@@ -9,12 +9,12 @@ import numpy as np
 
 from pgc.errors import PgcError, require
 from pgc.privacy.audit.events import public
-from pgc.randomise.device import draw_report
 from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.mechanisms.duchi import Duchi
 from pgc.randomise.mechanisms.registry import on_the_wire
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 from pgc.randomise.release import release
+from pgc.randomise.report import draw_report
 from pgc.wire import Offer, Query, Report
 from pgc.wire.offer import public_seed
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pgc.device.ledger import APPLICATION, Ledger, LedgerError, OtherOffer
 from pgc.errors import BudgetSpent, PgcError
 from pgc.randomise.budget import epsilon_of, nano_of
-from pgc.randomise.ledger import APPLICATION, Ledger, LedgerError, OtherOffer
 from tests.length import length
 from tests.waiting import LIMIT
 
@@ -32,7 +32,7 @@ def pay(ledger, offer_id, digest, cost, report):
 
 def torture(*arguments) -> dict:
     made = subprocess.run(
-        [sys.executable, "-m", "tests.randomise.torture", *map(str, arguments)],
+        [sys.executable, "-m", "tests.device.torture", *map(str, arguments)],
         capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=3 * LIMIT,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr[-3000:]

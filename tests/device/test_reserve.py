@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pgc.randomise.device import Device, Refusal, Unanswered
-from pgc.randomise.ledger import Ledger, LedgerError, OtherOffer, look
+from pgc.device.device import Device, Refusal, Unanswered
+from pgc.device.ledger import Ledger, LedgerError, OtherOffer, look
 from pgc.wire import Report
 from tests.chance import agrees, differs
 from tests.waiting import LIMIT
@@ -64,7 +64,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 from pgc.device import Device
-from tests.randomise.test_reserve import Plays
+from tests.device.test_reserve import Plays
 from tests.wire.samples import make_offer
 
 def work(offer, stop):

@@ -28,9 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from pgc.errors import BudgetSpent, PgcError
-from pgc.randomise.budget import epsilon_text, nano_of
-from pgc.randomise.ledger_file import (
+from pgc.device.ledger_file import (
     APPLICATION,
     LedgerError,
     connect,
@@ -40,7 +38,9 @@ from pgc.randomise.ledger_file import (
     migrate,
     refuse_foreign,
 )
-from pgc.randomise.marker import Mark, Marker, device_hash, sync_folder
+from pgc.device.marker import Mark, Marker, device_hash, sync_folder
+from pgc.errors import BudgetSpent, PgcError
+from pgc.randomise.budget import epsilon_text, nano_of
 
 Result = TypeVar("Result")
 

@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 import pgc
+from pgc.device import device as module
+from pgc.device import slots
+from pgc.device.device import Device, Refusal
 from pgc.errors import PgcError
-from pgc.randomise import device as module
-from pgc.randomise import slots
-from pgc.randomise.device import Device, Refusal
 from pgc.randomise.mechanisms.laplace import SECONDS_AT_START, SECONDS_EACH
 from pgc.wire import Report
 from tests.chance import agrees, differs

@@ -28,16 +28,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pgc.device.ledger import Balance, Ledger, LedgerError, OtherOffer
+from pgc.device.slots import DEFAULT_SLOT, Late, Slot, wait
 from pgc.errors import BudgetSpent, PgcError, in_one_line
-from pgc.randomise.budget import epsilon_of, epsilon_text, nano_of
-from pgc.randomise.ledger import Balance, Ledger, LedgerError, OtherOffer
+from pgc.randomise.budget import epsilon_text, nano_of
 from pgc.randomise.mechanisms.clip import HUGE, clip_elements
 from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE
 from pgc.randomise.mechanisms.registry import ON_THE_WIRE
-from pgc.randomise.mechanisms.score_bit import ScoreBit
-from pgc.randomise.release import as_vector, release, release_score
-from pgc.randomise.slots import DEFAULT_SLOT, Late, Slot, wait
-from pgc.wire import Malformed, Offer, Report
+from pgc.randomise.release import as_vector
+from pgc.randomise.report import draw_report
+from pgc.wire import Malformed, Offer
 from pgc.wire.report import size_of
 
 log = logging.getLogger("pgc.device")
@@ -440,15 +440,3 @@ def _draw(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:
                 "%s cannot randomise a gradient; a report of zeros answers", offer.query.name
             )
             return draw_report(offer, np.zeros(offer.query.dim), success)
-
-
-def draw_report(offer: Offer, vector: np.ndarray, success: bool | None) -> bytes:
-    """Step 3: the bytes of one report."""
-    query = offer.query
-    code = release(query.mechanism, vector, offer.public_seed)
-    bit = None
-    if query.score_nano_epsilon:
-        bit = release_score(ScoreBit(epsilon=epsilon_of(query.score_nano_epsilon)), bool(success))
-    return Report(
-        offer_id=offer.offer_id, policy_version=offer.policy_version, code=code, score_bit=bit
-    ).encode(offer)

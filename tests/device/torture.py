@@ -1,9 +1,9 @@
 """Kill devices at bad moments, and look at what is left. A process of its own: it forks, and must have no other threads.
 
-    python -m tests.randomise.torture lines FOLDER        SIGKILL after every line of Python from charge to send
-    python -m tests.randomise.torture random FOLDER N     SIGKILL at N random moments, two devices on one ledger
-    python -m tests.randomise.torture full FOLDER         a file that cannot grow, at every size
-    python -m tests.randomise.torture readonly FOLDER     a ledger that may only be read
+    python -m tests.device.torture lines FOLDER        SIGKILL after every line of Python from charge to send
+    python -m tests.device.torture random FOLDER N     SIGKILL at N random moments, two devices on one ledger
+    python -m tests.device.torture full FOLDER         a file that cannot grow, at every size
+    python -m tests.device.torture readonly FOLDER     a ledger that may only be read
 
 Each prints a line of JSON with what happened, or fails.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import pgc
-from pgc.randomise.device import Device, Refusal
+from pgc.device.device import Device, Refusal
 from pgc.wire import Offer, Query, Report
 
 DIM, COST = 6, 100_000_000

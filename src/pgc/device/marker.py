@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from pgc.device.ledger_file import LedgerError
 from pgc.errors import PgcError
-from pgc.randomise.ledger_file import LedgerError
 
 FORM = "{identity} {spent:020d}\n"
 """A mark's text. It is always of the same length, so that it is overwritten in place."""

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from pgc.device import device as module
+from pgc.device import slots
+from pgc.device.device import Device, Refusal
+from pgc.device.slots import DEFAULT_SLOT, PLAY_SHARE, Slot
 from pgc.errors import PgcError
-from pgc.randomise import device as module
-from pgc.randomise import slots
-from pgc.randomise.device import Device, Refusal
-from pgc.randomise.slots import DEFAULT_SLOT, PLAY_SHARE, Slot
-from tests.randomise.test_device import Clock
-from tests.randomise.test_reserve import Plays
+from tests.device.test_device import Clock
+from tests.device.test_reserve import Plays
 from tests.wire.samples import make_offer
 
 SLOT = 10.0

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pgc.device.device import Device
+from pgc.device.ledger import Ledger, LedgerError
+from pgc.device.marker import STATE, Mark, Marker, device_hash, state_folder
 from pgc.errors import PgcError
-from pgc.randomise.device import Device
-from pgc.randomise.ledger import Ledger, LedgerError
-from pgc.randomise.marker import STATE, Mark, Marker, device_hash, state_folder
 from tests.waiting import LIMIT
 
 DIGEST = bytes(32)
