@@ -31,8 +31,8 @@ import numpy as np
 from pgc.config import configure
 from pgc.config.problem import Problem, build
 from pgc.deliver.initial import initial_theta
+from pgc.engines.compiled_simulation import CompiledSimulation
 from pgc.engines.evaluation import greedy_scores
-from pgc.engines.simulation import Simulation
 from pgc.local_training.definition import draw_psi, play
 from pgc.numerics.randomness import Address, trial_seed
 from pgc.randomise.exact.lattice import LARGEST
@@ -114,8 +114,8 @@ def scores(problem: Problem, bad: np.ndarray, all_attacks: list[Attack], trials:
         sent = jnp.where(hostile[:, None], aim, found) @ state.basis.T
         # `aggregator.accept` of each of them, written out: only the last one fills the buffer
         for report in sent[:-1]:
-            state = aggregator.average(aggregator.take(state, report, state.version))
-        updated = aggregator.update(aggregator.take(state, sent[-1], state.version))
+            state = aggregator.average(aggregator.add(state, report, state.version))
+        updated = aggregator.update(aggregator.add(state, sent[-1], state.version))
         return problem.deliverer.with_basis(aggregator.average(updated))
 
     lanes = jax.vmap(version, (0, None, 0, 0, 0, 0))
@@ -158,7 +158,7 @@ def mirrored(policy, good):
 
 def good_policy():
     """Trained without privacy."""
-    simulation = Simulation(build(configure(epsilon=float("inf"), submissions=2000)))
+    simulation = CompiledSimulation(build(configure(epsilon=float("inf"), submissions=2000)))
     while simulation.running:
         for _ in simulation.advance():
             pass

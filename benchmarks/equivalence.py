@@ -25,13 +25,14 @@ import uvicorn
 from pgc.config import configure
 from pgc.config.problem import build
 from pgc.device.device import EXACT
+from pgc.engines.compiled_simulation import CompiledSimulation
 from pgc.engines.evaluation import greedy_scores
-from pgc.engines.simulation import Simulation
+from pgc.local_training.players import recipe_for
 from pgc.service.app import make_app
 from pgc.service.client import ServiceClient
-from pgc.service.fleet import Fleet, recipe_for
+from pgc.service.database import sqlite_url
+from pgc.service.fleet import Fleet
 from pgc.service.keeper import Keeper
-from pgc.service.schema import sqlite_url
 from pgc.service.tls import make_dev_certificates
 
 
@@ -98,7 +99,7 @@ def through_the_service(epsilon: float, trials: int, reports: int, port: int) ->
 def embedded(epsilon: float, trials: int, reports: int) -> np.ndarray:
     """The same from the engine, with other seeds."""
     problem = build(configure(epsilon=epsilon, submissions=reports, seed=1000, trials=trials))
-    simulation = Simulation(problem)
+    simulation = CompiledSimulation(problem)
     while simulation.running:
         for _ in simulation.advance():
             pass

@@ -26,8 +26,8 @@ import numpy as np
 
 from pgc.config import configure
 from pgc.config.problem import build
+from pgc.engines.compiled_simulation import CompiledSimulation
 from pgc.engines.evaluation import greedy_scores
-from pgc.engines.simulation import Simulation
 from pgc.local_training.definition import draw_psi, play
 from pgc.numerics.randomness import Address, trial_seed
 from pgc.randomise.exact.lattice import LARGEST
@@ -98,7 +98,7 @@ def scores(settings, attack, hostile, good, trials, reports):
                 estimates.append(model.estimate(offer.offer_id, payload, offer.basis))
             done = 0
             while done < size:
-                done += model.take(estimates[done:], [template.policy_version] * (size - done))
+                done += model.accept(estimates[done:], [template.policy_version] * (size - done))
             model.published = model.publish(model.state)
     averaged = np.stack([np.asarray(model.state.average, np.float32) for model in models])
     return greedy_scores(training, averaged, training.population.grid(), episodes=100, seed=0).mean(
@@ -131,7 +131,7 @@ def worst(offer, aim):
 
 def good_policy():
     """Trained without privacy."""
-    simulation = Simulation(build(configure(epsilon=float("inf"), submissions=2000)))
+    simulation = CompiledSimulation(build(configure(epsilon=float("inf"), submissions=2000)))
     while simulation.running:
         for _ in simulation.advance():
             pass

@@ -29,7 +29,7 @@ import numpy as np
 
 from pgc.randomise.report import draw_report
 from pgc.service import keeper
-from pgc.service.schema import Store, sqlite_url
+from pgc.service.database import Database, sqlite_url
 from pgc.wire import Offer
 from pgc.wire.report import HEAD_SIZE, REPORT_V1
 
@@ -159,7 +159,7 @@ def measure(place: Path, args: argparse.Namespace, database: str | None) -> dict
     """Prepared reports, from this process."""
     folder, url = place / "service", f"https://127.0.0.1:{args.port}"
     with service(folder, args.port, database) as server:
-        with contextlib.closing(Store(database or sqlite_url(folder / "store.db"))) as store:
+        with contextlib.closing(Database(database or sqlite_url(folder / "store.db"))) as store:
             tokens = keeper.issue_tokens(store, args.connections, FULL)
         seen: dict[str, list[float]] = {"taken": [], "ends": [], "busy": []}
         run = asyncio.run
@@ -207,7 +207,7 @@ def join(place: Path, args: argparse.Namespace) -> dict[str, float]:
     """Real devices: `pgc join`, which plays, randomises, charges ledgers and reports, T reports for each of K devices."""
     folder, url, each = place / "service", f"https://127.0.0.1:{args.port}", 200
     with service(folder, args.port, None):
-        with contextlib.closing(Store(sqlite_url(folder / "store.db"))) as store:
+        with contextlib.closing(Database(sqlite_url(folder / "store.db"))) as store:
             (place / "tokens").write_text("\n".join(keeper.issue_tokens(store, args.join, each)))
         command = [
             sys.executable,

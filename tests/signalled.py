@@ -46,9 +46,9 @@ def main(name: str, file: str, times: str, *arguments: str) -> int:
 
     sys.addaudithook(hook)
     from pgc.cli.main import main as pgc
-    from pgc.engines import simulation
+    from pgc.engines import compiled_simulation
 
-    simulation.MOST_TURNS = TURNS
+    compiled_simulation.MOST_TURNS = TURNS
     return pgc(list(arguments))
 
 

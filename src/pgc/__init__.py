@@ -89,14 +89,14 @@ class _Doors(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Say who makes a module: this one, if it has a short public name or lies behind one."""
+        """Says who makes a module: this one, if it has a short public name or lies behind one."""
         name = fullname.removeprefix("pgc.")
         if fullname != name and (name in PUBLIC or name.partition(".")[0] in PUBLIC):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=name in PUBLIC)
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """Return the door, or the module that lies behind it."""
+        """Returns the door, or the module that lies behind it."""
         name = spec.name.removeprefix("pgc.")
         if name in PUBLIC:
             return _Door(spec.name)

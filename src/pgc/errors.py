@@ -31,6 +31,11 @@ def in_one_line(error: BaseException) -> str:
     return words if len(words) <= 160 else words[:157] + "…"
 
 
+def first_line(error: object) -> str:
+    """Returns the first line of what an error says, or its type if it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def load(name: str, what: str) -> Any:
     """Returns the object that `name` (MODULE:NAME) refers to, from any importable module.
 

@@ -19,7 +19,7 @@ import numpy as np
 Bounds = tuple[tuple[float, float], ...]
 """A box: the lowest and the highest value of each number."""
 Words = tuple[jax.Array, jax.Array]
-"""Two uniform 32-bit words for each (pair of) action(s)."""
+"""Two uniform 32-bit words."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,7 @@ class Categorical:
 
     def greedy(self, outputs: jax.Array) -> jax.Array:
         """Returns the argmax; ties go to the lowest action."""
-        best, highest = jnp.zeros(outputs.shape[1:], jnp.int32), outputs[0]
-        for a in range(1, self.count):
-            best = jnp.where(outputs[a] > highest, a, best)
-            highest = jnp.maximum(outputs[a], highest)
-        return best
+        return likeliest(outputs)
 
     def log_probability(self, outputs: jax.Array, action: jax.Array) -> jax.Array:
         """Returns log π(a), elementwise over the batch."""
@@ -192,18 +188,36 @@ def softmax(logits: jax.Array) -> tuple[jax.Array, jax.Array]:
     return powers / total, shifted - jnp.log(total)
 
 
+def in_box(observation: jax.Array, bounds: Bounds) -> jax.Array:
+    """Returns observations (numbers, *batch), scaled so that the public box becomes [−1, 1]ⁿ.
+
+    Devices and PyTorch policies compute the same in NumPy (`numpy_network.py`,
+    `torch_module.py`), with other last bits.
+    """
+    low, high = (jnp.asarray(end, observation.dtype) for end in zip(*bounds, strict=True))
+    shape = (-1,) + (1,) * (observation.ndim - 1)
+    return (observation - ((low + high) / 2).reshape(shape)) * (2 / (high - low)).reshape(shape)
+
+
+def likeliest(logits: jax.Array) -> jax.Array:
+    """Returns the argmax over the first axis; ties go to the lowest action.
+
+    It is written out because a loop over a few actions compiles to faster code than `argmax`.
+    """
+    best, highest = jnp.zeros(logits.shape[1:], jnp.int32), logits[0]
+    for a in range(1, logits.shape[0]):
+        best = jnp.where(logits[a] > highest, a, best)
+        highest = jnp.maximum(logits[a], highest)
+    return best
+
+
 def behaviour(logits: jax.Array, alpha: jax.Array | float, greedy: jax.Array | bool) -> jax.Array:
     """Probabilities of the actions taken: (1 − α)·π + α/|A|, with π's argmax in place of π when
     `greedy`.
 
     `logits` is (actions, *batch). Ties of the argmax go to the lowest action.
     """
-    num_actions = logits.shape[0]
-    best = jnp.zeros(logits.shape[1:], jnp.int32)
-    highest = logits[0]
-    for a in range(1, num_actions):
-        best = jnp.where(logits[a] > highest, a, best)
-        highest = jnp.maximum(logits[a], highest)
+    num_actions, best = logits.shape[0], likeliest(logits)
     pure = jnp.stack([best == a for a in range(num_actions)]).astype(logits.dtype)
     pi = jnp.where(greedy, pure, softmax(logits)[0])
     return (1 - alpha) * pi + alpha / num_actions

@@ -17,7 +17,7 @@ import pytest
 import pgc
 from pgc.cli.main import COMMANDS, main
 from pgc.config import PRESETS
-from pgc.engines import simulation
+from pgc.engines import compiled_simulation
 from pgc.runs import figures
 from pgc.runs.run import Run
 from tests import signalled
@@ -199,9 +199,8 @@ LONG = [
 
 
 def test_killed_or_interrupted_a_run_continues_to_the_bit_identical_result(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        simulation, "MOST_TURNS", signalled.TURNS
-    )  # the program that the others run
+    # the program that the others run
+    monkeypatch.setattr(compiled_simulation, "MOST_TURNS", signalled.TURNS)
     whole = pgc.train(**settings_of(LONG), out=tmp_path / "whole")
 
     path, often = tmp_path / "run", ["--checkpoint-seconds", "0"]  # a checkpoint at every look

@@ -14,7 +14,7 @@ from pgc.config import configure, from_yaml, to_yaml
 from pgc.config.problem import build
 from pgc.config.start import inline
 from pgc.engines import reference
-from pgc.engines.backend import trials_of
+from pgc.engines.backend import simulation_of
 from pgc.errors import PgcError
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.numerics.randomness import trial_seed
@@ -33,10 +33,10 @@ def start(tmp_path):
 
 def test_every_engine_starts_there(start):
     problem = build(configure(start=start, **SHORT))
-    assert np.array_equal(trials_of(problem).collected("theta"), np.stack([THETA, THETA]))
+    assert np.array_equal(simulation_of(problem).collected("theta"), np.stack([THETA, THETA]))
     assert np.array_equal(Model("m", problem.config).state.theta, THETA)
     host = build(configure(start=start, world="gymnasium:CartPole-v1", bounds=None, **SHORT))
-    assert np.array_equal(trials_of(host).collected("theta"), np.stack([THETA, THETA]))
+    assert np.array_equal(simulation_of(host).collected("theta"), np.stack([THETA, THETA]))
     one = build(configure(start=start, submissions=1, buffer_size=5, workers=1, local_episodes=2))
     assert np.array_equal(reference.run(one, seed=trial_seed(0, 0)).state.theta, THETA)
 

@@ -10,7 +10,7 @@ from pgc.config.problem import build
 from pgc.deliver.subspace import FeatureSubspace, RandomSubspace, features
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.numerics.elimination import solve
-from pgc.numerics.projection import lift, project
+from pgc.numerics.projection import project, to_theta_space
 from pgc.numerics.public_states import public_points, public_states
 from pgc.spaces import Categorical, Gaussian
 from pgc.update.cap import OutputCap
@@ -74,9 +74,9 @@ def test_the_random_subspace_is_orthonormal_and_always_the_same():
 
 def test_project_and_lift_without_a_subspace_change_nothing(rng):
     g = rng.normal(size=6)
-    assert project(None, g) is g and lift(None, g) is g
+    assert project(None, g) is g and to_theta_space(None, g) is g
     w = rng.normal(size=(6, 2))
-    np.testing.assert_allclose(lift(w, project(w, g)), w @ (w.T @ g))
+    np.testing.assert_allclose(to_theta_space(w, project(w, g)), w @ (w.T @ g))
 
 
 def test_elimination_solves_a_badly_conditioned_system(x64, rng):

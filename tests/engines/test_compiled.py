@@ -10,7 +10,7 @@ from pgc.config.problem import build
 from pgc.deliver.initial import Initial, initial_theta
 from pgc.engines import compiled, reference
 from pgc.engines.backend import program_of
-from pgc.engines.simulation import CPU_LANES, Simulation, engine_of
+from pgc.engines.compiled_simulation import CPU_LANES, CompiledSimulation
 from pgc.local_training.definition import draw_psi, play_episode
 from pgc.local_training.estimators.loss import gradient
 from pgc.numerics.randomness import address
@@ -95,7 +95,9 @@ def test_how_often_the_host_looks_does_not_change_a_bit():
 
 
 def scores_of(trials):
-    simulation = Simulation(build(configure(preset="paper", submissions=60, trials=trials, seed=5)))
+    simulation = CompiledSimulation(
+        build(configure(preset="paper", submissions=60, trials=trials, seed=5))
+    )
     scores = np.zeros((trials, 60))
     while simulation.running:
         for happened in simulation.advance():
@@ -125,8 +127,8 @@ def test_cells_that_differ_in_numbers_alone_share_one_program_and_stay_what_they
         for cell in cells
     ]
     assert len({program_of(problem) for problem in problems}) == 1
-    together = Simulation(*problems)
-    alone = [Simulation(problem) for problem in problems]
+    together = CompiledSimulation(*problems)
+    alone = [CompiledSimulation(problem) for problem in problems]
     for simulation in (together, *alone):
         while simulation.running:
             list(simulation.advance())
@@ -156,37 +158,13 @@ def test_prs_of_one_reduced_dimension_is_one_program():
 
 def test_a_trial_that_is_stopped_leaves_the_others_as_they_were():
     config = configure(preset="paper", submissions=400, trials=40, seed=5)
-    stopped, whole = Simulation(build(config)), Simulation(build(config))
+    stopped, whole = CompiledSimulation(build(config)), CompiledSimulation(build(config))
     stopped.stop(range(38))
     for simulation in (stopped, whole):
         while simulation.running:
             list(simulation.advance())
     assert stopped.collected("received").tolist() == [0] * 38 + [400] * 2
     assert np.array_equal(stopped.collected("theta")[38:], whole.collected("theta")[38:])
-
-
-def test_the_stopping_rule_uses_only_the_noisy_booleans_and_stops():
-    """A greedy policy that always succeeds is noticed within the first window; one that never does is not."""
-    always = build(
-        TrainConfig(
-            epsilon=4.0,
-            score_epsilon=3.0,
-            stop_rate=0.5,
-            stop_window=50,
-            submissions=100,
-            local_episodes=1,
-            trials=2,
-        )
-    )
-    engine = engine_of(always)
-    ones = jnp.full(2, 49)
-    monitor = compiled.Monitor(jnp.full(2, 49), ones)
-    monitor, stop = engine._watch(monitor, jnp.array([True, False]), jnp.array([True, True]))
-    assert stop.all() and not monitor.reports.any()
-    monitor, stop = engine._watch(
-        compiled.Monitor(jnp.full(2, 49), jnp.full(2, 20)), jnp.ones(2, bool), jnp.ones(2, bool)
-    )
-    assert not stop.any()
 
 
 @pytest.mark.more
@@ -196,7 +174,7 @@ def test_a_stopped_trial_stops_for_good():
         local_episodes=5, learning_rate=2.0, buffer_size=10, seed=3,
     )  # fmt: skip
     problem = build(config)
-    simulation = Simulation(problem)
+    simulation = CompiledSimulation(problem)
     bits = np.zeros((3, 600), bool)
     while simulation.running:
         for happened in simulation.advance():

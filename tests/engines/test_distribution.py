@@ -11,7 +11,7 @@ from pgc.bench import numpy_loop
 from pgc.bench.common import Settings
 from pgc.config import configure
 from pgc.config.problem import build
-from pgc.engines.simulation import Simulation
+from pgc.engines.compiled_simulation import CompiledSimulation
 from tests.conftest import more
 
 TRIALS, SUBMISSIONS = 60, 120
@@ -22,7 +22,7 @@ def engine_trials(**settings):
     config = configure(
         preset="paper", trials=TRIALS, submissions=SUBMISSIONS, seed=11, **settings,
     )  # fmt: skip
-    simulation = Simulation(build(config))
+    simulation = CompiledSimulation(build(config))
     first = simulation.collected("theta")
     scores = np.zeros((TRIALS, SUBMISSIONS))
     while simulation.running:

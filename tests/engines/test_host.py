@@ -20,7 +20,7 @@ from pgc.engines.host import HostSimulation
 from pgc.engines.jobs import Job, answers, host_policy
 from pgc.errors import PgcError
 from pgc.local_training.on_host import HostAgents, Task
-from pgc.numerics.projection import lift
+from pgc.numerics.projection import to_theta_space
 from pgc.numerics.randomness import trial_seed
 from pgc.randomise.on_host import decode
 from tests import signalled
@@ -77,20 +77,21 @@ def oracle(made):
                 begun += 1
             ask, sent, version = at_work.popleft()
             report = jnp.asarray(
-                decode(made.randomiser.mechanism, sent.code, config.seed, trial, ask.n), jnp.float32
+                decode(made.randomiser.mechanism, sent.code, config.seed, trial, ask.submission),
+                jnp.float32,
             )
             basis = None if ask.basis is None else jnp.asarray(ask.basis, jnp.float32)
             rows.append(
                 (
                     trial,
-                    ask.n + 1,
+                    ask.submission + 1,
                     np.float32(sent.score),
                     sent.ticks,
                     int(state.version - version),
                     sent.bit,
                 )
             )
-            state = prepare(state, accept(state, jax.jit(lift)(basis, report), version))
+            state = prepare(state, accept(state, jax.jit(to_theta_space)(basis, report), version))
         thetas.append(np.asarray(state.theta))
     return np.stack(thetas), np.array(rows, float).T
 
@@ -169,7 +170,7 @@ def test_a_simulation_continues_from_its_arrays():
         [(ticket, sent)] = crew.results(first._jobs.keys())
         _, asked = first._jobs.pop(ticket)
         for ask, answer in zip(asked, sent, strict=True):
-            first._trials[ask.trial].answers[ask.n] = answer
+            first._trials[ask.trial].answers[ask.submission] = answer
             first._take_reports(ask.trial)
     second, crew = HostSimulation(made), Alone()
     second.restore(first.arrays())

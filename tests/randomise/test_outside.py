@@ -82,7 +82,7 @@ def test_served_by_a_model_and_released_by_a_device_that_names_it(tmp_path, outs
     estimate = model.estimate(7, report[13:], basis)
     reported = np.linalg.lstsq(basis, estimate, rcond=None)[0]
     assert np.count_nonzero(np.abs(reported) > 1e-3) == 1  # one coordinate, whatever the gradient
-    assert model.take([estimate], [0]) == 1 and model.received == 1
+    assert model.accept([estimate], [0]) == 1 and model.received == 1
     assert "randomised by coordinate-sign" in inspect_offer(offer)["asks for"]
     assert inspect_report(report, offer)["code"].startswith("1 noisy bit(s)")
 

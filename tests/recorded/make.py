@@ -19,9 +19,9 @@ from pgc.config import configure
 from pgc.device.device import Device
 from pgc.errors import Interrupted
 from pgc.runs import train as training
-from pgc.runs.machine import EXACT, machine
+from pgc.runs.machine import DECIDE_BITS, machine
+from pgc.service.database import sqlite_url
 from pgc.service.keeper import Keeper
-from pgc.service.schema import sqlite_url
 from pgc.wire import Offer
 from tests.recorded.configs import COMMON, RUNS, bits, train
 from tests.wire.samples import KINDS, make_offer
@@ -40,7 +40,7 @@ def record_bits() -> None:
             print(name, found[name])
     made = {
         "version": __version__,
-        "machine": {key: machine()[key] for key in EXACT},
+        "machine": {key: machine()[key] for key in DECIDE_BITS},
         "runs": found,
     }
     BITS.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -50,7 +50,7 @@ def record_runs() -> None:
     run = pgc.train(out=FILES / "run", **{**COMMON, "submissions": 20, "trials": 1})
     (run.path / "curve.png").unlink()
     training.stop_signals = _at_once  # type: ignore[assignment]
-    training.trials_of = _that_looks_often(training.trials_of)  # type: ignore[assignment]
+    training.simulation_of = _that_looks_often(training.simulation_of)  # type: ignore[assignment]
     try:
         pgc.train(out=FILES / "stopped", **STOPPED)
     except Interrupted:
@@ -103,9 +103,9 @@ class _at_once:
 
 
 def _that_looks_often(make):
-    from pgc.engines import simulation
+    from pgc.engines import compiled_simulation
 
-    simulation.MOST_TURNS = 16
+    compiled_simulation.MOST_TURNS = 16
     return make
 
 

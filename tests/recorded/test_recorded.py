@@ -9,12 +9,12 @@ import pytest
 import pgc
 from pgc.device.device import Device
 from pgc.device.ledger import Ledger
-from pgc.runs.machine import EXACT, machine
+from pgc.runs.machine import DECIDE_BITS, machine
 from pgc.runs.run import Run
 from pgc.service import store
+from pgc.service.database import sqlite_url
 from pgc.service.keeper import Keeper
 from pgc.service.replay import replay
-from pgc.service.schema import sqlite_url
 from pgc.wire import Offer, Report
 from tests.recorded.configs import RUNS, bits, train
 from tests.recorded.make import BITS, FILES
@@ -26,7 +26,7 @@ RECORDED = json.loads(BITS.read_text(encoding="utf-8"))
 @pytest.mark.parametrize("name", RUNS)
 def test_the_same_seed_gives_the_same_bits(name, tmp_path):
     """On the type of machine that made the record; elsewhere last bits differ."""
-    if any(RECORDED["machine"][key] != machine()[key] for key in EXACT):
+    if any(RECORDED["machine"][key] != machine()[key] for key in DECIDE_BITS):
         pytest.skip(
             f"recorded on {RECORDED['machine']['cpu']} with jaxlib {RECORDED['machine']['jaxlib']}"
         )

@@ -13,9 +13,9 @@ from pgc.config import configure, from_yaml, to_yaml
 from pgc.config.files import code_in
 from pgc.errors import PgcError
 from pgc.runs.run import Run
-from pgc.service.schema import Store, sqlite_url
+from pgc.service.database import Database, sqlite_url
 from pgc.service.store import create_model
-from pgc.studies.frontier.plan import Size
+from pgc.studies.frontier.plan import Settings
 from tests.recorded.make import FILES
 
 HOSTILE = """
@@ -61,10 +61,10 @@ def test_the_command_line_refuses_it(sent, command, capsys):
 def test_a_study_and_a_store_refuse_it_too(sent, capsys):
     """A study that was stopped, and a model in a store, can name code as well."""
     Path("study").mkdir()
-    size = Size(trials=1, submissions=1, seed=0, world="hostile_module:World", quick=True)
+    size = Settings(trials=1, submissions=1, seed=0, world="hostile_module:World", quick=True)
     Path("study/config.yaml").write_text(yaml.safe_dump(asdict(size)))
     Path("service").mkdir()
-    database = Store(sqlite_url(Path("service/store.db").resolve()))
+    database = Database(sqlite_url(Path("service/store.db").resolve()))
     with database.writing() as db:
         create_model(db, "default", Path("sent/config.yaml").read_text(), b"")
     database.close()

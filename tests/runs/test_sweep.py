@@ -16,14 +16,14 @@ EASY = dict(
 COMMON = dict(preset="paper", submissions=1800, trials=6, seed=4, eval_episodes=5)
 
 
-def cells(whole=2):
+def cells(figure_trials=2):
     settings = {
         "fast": dict(clip=1.0),
         "slow": dict(clip=0.01),
         "other": dict(clip=1.0, control=True, submissions=900),
     }
     return [
-        Cell(name=name, config=configure(**{**COMMON, **EASY, **s}), whole=whole)
+        Cell(name=name, config=configure(**{**COMMON, **EASY, **s}), figure_trials=figure_trials)
         for name, s in settings.items()
     ]
 
@@ -73,7 +73,7 @@ def test_a_folder_of_another_experiment_is_refused(tmp_path):
     folder = Folder(tmp_path)
     sweep.run(cells()[2:], folder)
     with pytest.raises(PgcError, match="another experiment"):
-        sweep.run(cells(whole=1)[2:], folder)
+        sweep.run(cells(figure_trials=1)[2:], folder)
 
 
 def test_progress_reaches_all_there_is(tmp_path):

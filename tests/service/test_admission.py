@@ -3,17 +3,17 @@
 import random
 from collections import Counter
 
-from pgc.service.admission import Admission, Answer, Ask, Issued, Verdict
+from pgc.service.admission import Admission, Issued, OfferRequest, ReportRequest, Verdict
 
 NOW = 1000
 
 
 def ask(token, offer_id, model="m", version=0, expires_at=NOW + 10):
-    return Ask(Issued(offer_id, version, expires_at, model, token))
+    return OfferRequest(Issued(offer_id, version, expires_at, model, token))
 
 
 def answer(token, offer_id, payload=b"x", model="m", version=0):
-    return Answer(token, model, offer_id, version, payload)
+    return ReportRequest(token, model, offer_id, version, payload)
 
 
 def test_one_token_one_report():
@@ -82,7 +82,7 @@ def test_any_order_of_requests_counts_each_report_once():
                         opened.setdefault(got.offer_id, got)
                     continue
                 some = chance.choice([*opened.values(), *answered.values(), answer(token, 99_999)])
-                request = Answer(
+                request = ReportRequest(
                     token, some.model, some.offer_id, some.version, bytes([chance.randrange(2)])
                 )
                 verdict = admission.decide(request)

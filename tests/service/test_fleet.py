@@ -7,8 +7,9 @@ from pgc.config import configure
 from pgc.config.problem import build
 from pgc.device.device import Device
 from pgc.local_training.numpy_player import NumpyPlayer
+from pgc.local_training.players import JaxEnvironment, JaxPlayer, make_player, recipe_for
 from pgc.local_training.worlds.registry import world_of
-from pgc.service.fleet import Fleet, JaxEnvironment, JaxPlayer, make_player, recipe_for
+from pgc.service.fleet import Fleet
 from tests.local_training.test_numpy_player import make_offer
 
 

@@ -7,9 +7,9 @@ from pgc.config import configure
 from pgc.device.device import Device
 from pgc.service import store
 from pgc.service.admission import Issued, Verdict
+from pgc.service.database import sqlite_url
 from pgc.service.keeper import Keeper
 from pgc.service.replay import replay, same
-from pgc.service.schema import sqlite_url
 from pgc.wire import Malformed, Offer
 
 CONFIG = configure(epsilon=1.0, submissions=1000, buffer_size=3, local_episodes=2)
@@ -122,7 +122,7 @@ def test_what_is_kept_is_the_replay_of_what_was_accepted(made, tmp_path, rng):
     assert (
         made.differs is None
         and made.compared == made.versions > 12
-        and made.reports == keeper.accepted("home")[0]
+        and made.reports == keeper.progress("home").accepted
     )
     assert same(made.state, keeper.models["home"].state)
     again = Keeper(keeper.url)
@@ -243,7 +243,7 @@ def test_rolling_back_drops_what_was_not_applied_yet(tmp_path, rng, monkeypatch)
             with keeper.database.writing() as db:
                 old, newest, accepted = store.roll_back(db, "home", 0)
                 model = keeper.models["home"]
-                state = model.restored(
+                state = model.rolled_back(
                     model.unpack(old.state), model.unpack(newest.state), accepted
                 )
                 store.keep_versions(db, "home", 1, [store.Kept(2, accepted, model.pack(state), 0)])

@@ -17,9 +17,9 @@ import sqlalchemy as sql
 
 from pgc.device.device import Device
 from pgc.service import keeper, store
+from pgc.service.database import Database, sqlite_url
 from pgc.service.keeper import Keeper
 from pgc.service.replay import replay, same
-from pgc.service.schema import Store, sqlite_url
 from pgc.wire import Offer
 from tests.conftest import more
 from tests.length import length
@@ -55,7 +55,7 @@ def test_servers_and_devices_are_killed(kind, request, tmp_path):
     )
     ports = [free_port() for _ in range(1 if kind == "sqlite" else 2)]
     servers = [start(folder, port, url, *EPSILON) for port in ports]
-    database = Store(url)
+    database = Database(url)
     tokens = keeper.issue_tokens(database, DEVICES, REPORTS)
     for n in range(DEVICES):
         Device.create(tmp_path / f"{n}.db", REPORTS / 100)
@@ -143,7 +143,7 @@ def test_the_updater_dies_and_another_takes_over(new_database, tmp_path):
     folder, url, ports = tmp_path / "service", new_database(), [free_port(), free_port()]
     with ThreadPoolExecutor() as pool:  # at the same moment, on an empty database
         servers = list(pool.map(lambda port: start(folder, port, url), ports))
-    database = Store(url)
+    database = Database(url)
     try:
         [token] = keeper.issue_tokens(database, 1, 10_000)
         device = Device.create(tmp_path / "l.db", 1000.0)

@@ -17,11 +17,11 @@ import uvicorn
 from pgc.config import configure
 from pgc.service import accepting, logs, protocol
 from pgc.service.app import InPieces, make_app
+from pgc.service.database import sqlite_url
 from pgc.service.keeper import Keeper
 from pgc.service.logs import Limited
 from pgc.service.private import make_private, operator_secret
 from pgc.service.protocol import BoundedProtocol
-from pgc.service.schema import sqlite_url
 from pgc.service.server import listen
 from pgc.service.tls import make_dev_certificates
 from tests.service.test_service import free_port, start
@@ -296,7 +296,7 @@ def test_texts_that_strangers_make_up_are_not_remembered_for_ever():
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
 def test_files_are_private_whatever_the_umask(tmp_path, umask, monkeypatch):
     from pgc.device.ledger import Ledger
-    from pgc.service.schema import Store, sqlite_url
+    from pgc.service.database import Database, sqlite_url
     from pgc.service.tls import make_dev_certificates
 
     monkeypatch.delenv("PGC_OPERATOR_SECRET", raising=False)
@@ -304,8 +304,8 @@ def test_files_are_private_whatever_the_umask(tmp_path, umask, monkeypatch):
     (tmp_path / "store.db").chmod(0o666)  # one that was made before, by an older version
     before = os.umask(umask)
     try:
-        Store(sqlite_url(tmp_path / "store.db")).close()
-        store = Store(sqlite_url(tmp_path / "new.db"))
+        Database(sqlite_url(tmp_path / "store.db")).close()
+        store = Database(sqlite_url(tmp_path / "new.db"))
         with store.writing() as db:
             db.exec_driver_sql("CREATE TABLE t (x)")
         Ledger.create(tmp_path / "ledger.db", 1.0).reserve(1, bytes(32), 1, b"x")

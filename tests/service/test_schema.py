@@ -5,7 +5,7 @@ import sqlalchemy as sql
 
 from pgc.errors import PgcError
 from pgc.service import schema, store
-from pgc.service.schema import Store
+from pgc.service.database import Database
 
 VERSION_1 = (
     "CREATE TABLE schema_version (version INTEGER NOT NULL)",
@@ -67,7 +67,7 @@ def test_an_old_store_is_migrated(kind, request, tmp_path):
         make(n) if make else request.getfixturevalue("new_database")() for n in ("old", "new")
     ]
     old_store(addresses[0])
-    migrated, fresh = Store(addresses[0]), Store(addresses[1])
+    migrated, fresh = Database(addresses[0]), Database(addresses[1])
     assert described(migrated) == described(fresh)
     with migrated.reading() as db:
         assert db.execute(sql.select(schema.schema.c.version)).scalar_one() == schema.SCHEMA_VERSION
@@ -77,12 +77,12 @@ def test_an_old_store_is_migrated(kind, request, tmp_path):
         assert [r.payload for r in store.reports_after(db, "home", 0)] == [b"\x01"]
         assert store.load_version(db, "home").restored is None
     migrated.close()
-    again = Store(addresses[0])  # and is left alone from then on
+    again = Database(addresses[0])  # and is left alone from then on
     with again.writing() as db:
         db.execute(schema.schema.update().values(version=schema.SCHEMA_VERSION + 1))
     again.close()
     with pytest.raises(PgcError, match="made by a newer pgc"):
-        Store(addresses[0])
+        Database(addresses[0])
     fresh.close()
 
 
@@ -93,8 +93,8 @@ def test_a_migration_is_all_or_nothing(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(schema, "MIGRATIONS", broken)
         with pytest.raises(PgcError, match="cannot be opened"):
-            Store(address)
-    database = Store(address)
+            Database(address)
+    database = Database(address)
     with database.reading() as db:
         assert db.execute(sql.select(schema.schema.c.version)).scalar_one() == schema.SCHEMA_VERSION
     database.close()
@@ -107,20 +107,20 @@ def test_what_is_no_store(tmp_path):
         ("nonsense", "a store is sqlite"),
     ):
         with pytest.raises(PgcError, match=reason):
-            Store(address)
+            Database(address)
 
 
 def test_sweeping_keeps_what_is_needed(tmp_path):
     """The newest thousand, one in a thousand before, those of open offers and of reports that wait."""
-    database = Store(f"sqlite:///{tmp_path}/s.db")
+    database = Database(f"sqlite:///{tmp_path}/s.db")
     with database.writing() as db:
         store.create_model(db, "m", "", b"")
         made = [store.Kept(v, 0, b"", 5 if v == 77 else None) for v in range(1, 3001)]
         store.keep_versions(db, "m", 0, made)
         store.issue_tokens(db, [b"t", b"u"], 5)
         fresh = [store.Issued(9, 123, 500, "m", b"t"), store.Issued(10, 124, 500, "m", b"u")]
-        store.admit(db, [store.Ask(offer) for offer in fresh], 100)
-        assert store.admit(db, [store.Answer(b"u", "m", 10, 124, b"x")], 100) == [
+        store.admit(db, [store.OfferRequest(offer) for offer in fresh], 100)
+        assert store.admit(db, [store.ReportRequest(b"u", "m", 10, 124, b"x")], 100) == [
             store.Verdict.ACCEPTED
         ]
         store.sweep(db, 200)
@@ -134,16 +134,16 @@ def test_sweeping_keeps_what_is_needed(tmp_path):
 
 def test_postgresql_does_not_remember_which_token_sent_which_report(new_database):
     """Rows that one transaction wrote carry its number; the sweep gives tokens another."""
-    database = Store(new_database())
+    database = Database(new_database())
     linked = sql.text("SELECT t.hash, r.offer_id FROM tokens t JOIN reports r ON t.xmin = r.xmin")
     with database.writing() as db:
         store.create_model(db, "m", "", b"")
         store.issue_tokens(db, [b"t", b"u"], 5)
     for n, token in enumerate((b"t", b"u")):
         with database.writing() as db:
-            store.admit(db, [store.Ask(store.Issued(n, 0, 500, "m", token))], 100)
+            store.admit(db, [store.OfferRequest(store.Issued(n, 0, 500, "m", token))], 100)
         with database.writing() as db:
-            assert store.admit(db, [store.Answer(token, "m", n, 0, b"x")], 100) == [
+            assert store.admit(db, [store.ReportRequest(token, "m", n, 0, b"x")], 100) == [
                 store.Verdict.ACCEPTED
             ]
     with database.writing() as db:
@@ -155,10 +155,10 @@ def test_postgresql_does_not_remember_which_token_sent_which_report(new_database
 
 
 def test_an_offer_of_a_version_that_is_not_kept_is_not_made(address):
-    database = Store(address)
+    database = Database(address)
     with database.writing() as db:
         store.create_model(db, "m", "", b"")
         store.issue_tokens(db, [b"t"], 5)
     with pytest.raises(store.Overtaken), database.writing() as db:
-        store.admit(db, [store.Ask(store.Issued(1, 7, 500, "m", b"t"))], 100)
+        store.admit(db, [store.OfferRequest(store.Issued(1, 7, 500, "m", b"t"))], 100)
     database.close()

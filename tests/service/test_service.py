@@ -31,10 +31,10 @@ from pgc.errors import PgcError
 from pgc.service.accepting import BoundedServer
 from pgc.service.app import make_app, make_operator_app
 from pgc.service.client import ServiceClient
+from pgc.service.database import Database, sqlite_url
 from pgc.service.keeper import Keeper, issue_tokens
 from pgc.service.protocol import BoundedProtocol
 from pgc.service.replay import replay
-from pgc.service.schema import Store, sqlite_url
 from pgc.service.server import listen
 from pgc.service.tls import make_dev_certificates
 from pgc.wire import Offer
@@ -405,7 +405,7 @@ def test_a_pytorch_policy_of_ones_own_learns(tmp_path, monkeypatch):
     folder, port = tmp_path / "service", free_port()
     server = start(folder, port, None, "--theta", "theta.npy", "--epsilon", "8")
     try:
-        database = Store(sqlite_url(folder / "store.db"))
+        database = Database(sqlite_url(folder / "store.db"))
         tokens = issue_tokens(database, 200, 1)
         policy = torch_policy.make_policy()
         before = torch_policy.mean_score(policy, np.load("theta.npy"))
@@ -591,7 +591,7 @@ def test_the_page(tmp_path):
         None,
     )
     try:
-        with contextlib.closing(Store(sqlite_url(folder / "store.db"))) as database:
+        with contextlib.closing(Database(sqlite_url(folder / "store.db"))) as database:
             (tmp_path / "tokens").write_text("\n".join(issue_tokens(database, 2000, 1)))
         join = [
             "join",

@@ -14,7 +14,7 @@ from pgc.config.problem import build
 from pgc.errors import PgcError
 from pgc.runs import sweep
 from pgc.runs.folder import Folder
-from pgc.runs.machine import EXACT, machine
+from pgc.runs.machine import DECIDE_BITS, machine
 from pgc.runs.sweep import Cell
 from pgc.studies.frontier import plan, table
 from pgc.studies.frontier.frontier import frontier
@@ -23,7 +23,7 @@ COMMITTED = Path(__file__).parents[2] / "docs" / "results" / "frontier" / "summa
 
 
 def size(**settings):
-    return plan.Size(
+    return plan.Settings(
         **{
             "trials": 2,
             "submissions": 30,
@@ -57,7 +57,7 @@ def test_shared_cells_without_privacy_are_the_same_run():
         made = {
             str(build(plan.configure(**way.settings, epsilon=math.inf)).config)
             for way in plan.WAYS
-            if way.whole == whole
+            if way.whole_gradient == whole
         }
         assert len(made) == 1
 
@@ -165,11 +165,11 @@ def test_a_slice_of_the_committed_frontier_comes_out_the_same(tmp_path):
         "seed": committed["seed"],
         "eval_episodes": 1,
     }
-    ours = sweep.run([Cell(name="slice", config=configure(**settings), whole=1)], Folder(tmp_path))[
-        "slice"
-    ].fst
+    ours = sweep.run(
+        [Cell(name="slice", config=configure(**settings), figure_trials=1)], Folder(tmp_path)
+    )["slice"].fst
     assert np.isfinite(theirs).sum() > 10
-    if all(committed["machine"][key] == machine()[key] for key in EXACT):
+    if all(committed["machine"][key] == machine()[key] for key in DECIDE_BITS):
         assert np.array_equal(ours, theirs)
     both = [np.minimum(f, until) for f in (ours, theirs)]
     assert stats.ks_2samp(*both).pvalue > 0.001

@@ -10,9 +10,9 @@ from scipy import stats
 from pgc.config.problem import build
 from pgc.runs import sweep
 from pgc.runs.folder import Folder
-from pgc.runs.machine import EXACT, machine
+from pgc.runs.machine import DECIDE_BITS, machine
 from pgc.runs.sweep import Cell, Outcome
-from pgc.studies.reproduction import beyond, choices, claims, meaning, paper, plan, tables
+from pgc.studies.reproduction import choices, claims, meaning, paper, pgc_default, plan, tables
 from pgc.studies.reproduction.plan import Column, Size, cell_name, main_cells, reading_cells
 from pgc.studies.reproduction.readings import (
     AS_PRINTED,
@@ -56,7 +56,7 @@ def column(reading=CLOSEST, change=()):
 
 def test_trials_like_the_papers_are_consistent_and_learn():
     look = column()
-    rows = [tables.cell(look, m, e) for m, e in paper.CELLS]
+    rows = [tables.row(look, m, e) for m, e in paper.CELLS]
     for row in rows:
         q = row["success_ratio"]
         assert q["consistent"] and q["learns"] and q["control"] == 0
@@ -65,7 +65,7 @@ def test_trials_like_the_papers_are_consistent_and_learn():
             and q["interval"][0] <= q["ours"] <= q["interval"][1]
         )
         assert row["fst_median"]["consistent"] and row["final_score"]["p_control"] < 1e-6
-    verdict = meaning.verdict(rows, "closest")
+    verdict = meaning.against_paper(rows, "closest")
     assert verdict.pop("distance") == pytest.approx(0, abs=1e-9)
     assert verdict == {
         "cells": 8,
@@ -78,7 +78,7 @@ def test_trials_like_the_papers_are_consistent_and_learn():
 
 
 def test_the_default_stands_beside_the_paper_at_each_of_its_epsilons():
-    cells = beyond.cells(SIZE)
+    cells = pgc_default.cells(SIZE)
     assert len(cells) == 10 and {c.config.epsilon for c in cells} == {*paper.EPSILONS, np.inf}
     for cell in cells:
         problem = build(cell.config)
@@ -92,7 +92,7 @@ def test_the_default_stands_beside_the_paper_at_each_of_its_epsilons():
         c.name: outcome(10, 500.0, 20.0) if c.config.control else outcome(100, 60.0, 199.0)
         for c in cells
     }
-    rows = beyond.rows(outcomes, N)
+    rows = pgc_default.rows(outcomes, N)
     for row in rows:
         assert row["success_ratio"]["ours"] == 1 and row["success_ratio"]["control"] == 0.1
         assert row["fst_median"]["ours"] == 60 and row["fst_median"]["control"] == np.inf
@@ -105,7 +105,7 @@ def test_trials_unlike_the_papers_differ_and_a_control_that_succeeds_as_often_me
     half, same = outcome(50, 9000), outcome(45, 9000)
     name = cell_name(CLOSEST, "prs", 5.0)
     look = column(change={name: half, cell_name(CLOSEST, "prs", 5.0, control=True): same}.items())
-    row = tables.cell(look, "prs", 5.0)
+    row = tables.row(look, "prs", 5.0)
     table = [[50, 50], [18, 2]]
     assert (
         row["success_ratio"]["p_paper"] == pytest.approx(stats.fisher_exact(table).pvalue)
@@ -117,9 +117,9 @@ def test_trials_unlike_the_papers_differ_and_a_control_that_succeeds_as_often_me
         and not row["success_ratio"]["harmed"]
     )
     worse = {name: outcome(5, 9000), cell_name(CLOSEST, "prs", 5.0, control=True): same}
-    assert tables.cell(column(change=worse.items()), "prs", 5.0)["success_ratio"]["harmed"]
-    rows = [tables.cell(look, m, e) for m, e in paper.CELLS]
-    verdict = meaning.verdict(rows, "closest")
+    assert tables.row(column(change=worse.items()), "prs", 5.0)["success_ratio"]["harmed"]
+    rows = [tables.row(look, m, e) for m, e in paper.CELLS]
+    verdict = meaning.against_paper(rows, "closest")
     assert (
         verdict["consistent"] == verdict["learn"] == 7
         and "PRS at ε = 5: 50 of 100" in verdict["inconsistent"][0]
@@ -128,7 +128,7 @@ def test_trials_unlike_the_papers_differ_and_a_control_that_succeeds_as_often_me
 
 def test_fewer_submissions_than_the_papers_are_not_compared_with_it():
     short = Column(CLOSEST, column().outcomes, 3000)
-    row = tables.cell(short, "laplace", 1.0)
+    row = tables.row(short, "laplace", 1.0)
     assert (
         row["success_ratio"]["consistent"]
         is row["fst_median"]["consistent"]
@@ -136,7 +136,9 @@ def test_fewer_submissions_than_the_papers_are_not_compared_with_it():
         is None
     )
     assert (
-        meaning.verdict([tables.cell(short, m, e) for m, e in paper.CELLS], "closest")["consistent"]
+        meaning.against_paper([tables.row(short, m, e) for m, e in paper.CELLS], "closest")[
+            "consistent"
+        ]
         is None
     )
     assert Settings(trials=8, submissions=3000, seed=0, readings=False, quick=True).note.startswith(
@@ -224,7 +226,7 @@ def test_what_is_said_of_the_papers_own_tables_is_so():
     assert (round(ratios["laplace"].sum() * 20), round(ratios["prs"].sum() * 20)) == (74, 72)
 
 
-SIZE = Size(trials=3, submissions=200, seed=0, whole=2)
+SIZE = Size(trials=3, submissions=200, seed=0, figure_trials=2)
 
 
 def test_every_cell_of_the_tables_and_figures_is_planned_once_with_its_control():
@@ -333,7 +335,7 @@ def test_the_table_of_readings_tells_which_choice_decides():
 
 def test_a_relative_area_is_not_judged_where_the_run_without_privacy_fails():
     failing = {cell_name(CLOSEST, "none", np.inf): outcome(1, 5000)}
-    row = tables.cell(column(change=failing.items()), "prs", 1.0)
+    row = tables.row(column(change=failing.items()), "prs", 1.0)
     assert row["relative_auc"]["consistent"] is None and row["success_ratio"]["consistent"]
 
 
@@ -356,10 +358,12 @@ def test_a_slice_of_the_committed_run_comes_out_as_committed(tmp_path):
     config = CLOSEST.config(
         "none", np.inf, trials=len(theirs), submissions=until, seed=committed["seed"]
     )
-    ours = sweep.run([Cell(name="slice", config=config, whole=1)], Folder(tmp_path))["slice"].fst
+    ours = sweep.run([Cell(name="slice", config=config, figure_trials=1)], Folder(tmp_path))[
+        "slice"
+    ].fst
     theirs = np.where(theirs > until - window + 1, np.inf, theirs)
     assert np.isfinite(theirs).sum() > 5
-    if all(committed["machine"][key] == machine()[key] for key in EXACT):
+    if all(committed["machine"][key] == machine()[key] for key in DECIDE_BITS):
         assert np.array_equal(ours, theirs)
     both = [np.minimum(f, until) for f in (ours, theirs)]
     assert stats.ks_2samp(*both).pvalue > 0.001

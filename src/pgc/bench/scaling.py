@@ -24,9 +24,9 @@ from pgc.bench import torch_loop
 from pgc.bench.common import Settings
 from pgc.config import configure
 from pgc.config.problem import build, resolve
+from pgc.engines.compiled_simulation import CompiledSimulation
 from pgc.engines.crew import Crew, local_crew
 from pgc.engines.host import HostSimulation
-from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError, require
 from pgc.randomise.mechanisms.registry import make_mechanism
 from pgc.randomise.release import release
@@ -84,7 +84,7 @@ def _compiled(seconds: float, seed: int, **settings: Any) -> dict[str, Any]:
     """Measures the compiled engine with a number of trials or workers, in the default setting."""
     gc.collect()
     before = _memory()
-    simulation = Simulation(build(configure(submissions=ENDLESS, seed=seed, **settings)))
+    simulation = CompiledSimulation(build(configure(submissions=ENDLESS, seed=seed, **settings)))
     rate = _rate(seconds, simulation.advance_counting)
     return {**settings, **rate, "mib": _memory() - before}
 
@@ -200,7 +200,7 @@ def _sharded(seconds: float, seed: int) -> dict[str, Any]:
     """
     cores = len(os.sched_getaffinity(0))
     problem = build(configure(submissions=ENDLESS, trials=64 * cores, seed=seed))
-    here, there = Simulation(problem), Simulation(problem)
+    here, there = CompiledSimulation(problem), CompiledSimulation(problem)
     rates = {"here": _rate(seconds, lambda: _count(here, None))}
     with _ray(cores) as cluster:
         rates["ray"] = _rate(seconds, lambda: _count(there, cluster))
@@ -211,7 +211,7 @@ def _sharded(seconds: float, seed: int) -> dict[str, Any]:
     }
 
 
-def _count(simulation: Simulation, crew: Crew | None) -> tuple[int, int]:
+def _count(simulation: CompiledSimulation, crew: Crew | None) -> tuple[int, int]:
     played = list(simulation.advance(crew))
     return sum(int(h.steps.sum()) for h in played), sum(len(h.n) for h in played)
 

@@ -19,7 +19,7 @@ from pgc.bench import numpy_loop, torch_loop
 from pgc.bench.common import Settings
 from pgc.config import PRESETS, configure
 from pgc.config.problem import build, resolve
-from pgc.engines.simulation import Simulation
+from pgc.engines.compiled_simulation import CompiledSimulation
 from pgc.errors import PgcError
 
 KNOWN = ("laplace", "prs")
@@ -80,7 +80,7 @@ def _engine(
         PRESETS["paper"], mechanism=mechanism, trials=trials, seed=seed, submissions=ENDLESS
     )
     began = time.perf_counter()
-    simulation = Simulation(build(config))
+    simulation = CompiledSimulation(build(config))
     simulation.advance_counting()
     first = time.perf_counter() - began
     steps, submissions, began = 0, 0, time.perf_counter()

@@ -40,7 +40,7 @@ class Account:
 
 
 def account(given: list[str]) -> int:
-    """Run `pgc account` with the given flags."""
+    """Runs `pgc account` with the given flags."""
     args = parse(Account, "account", given)
     result = make_account(args)
     if args.json:

@@ -32,7 +32,7 @@ class Bench:
 
 
 def bench(given: list[str]) -> int:
-    """Run `pgc bench` with the given flags."""
+    """Runs `pgc bench` with the given flags."""
     from pgc.bench import throughput  # imported here, because it needs optional extras
 
     args = parse(Bench, "bench", given)

@@ -25,7 +25,7 @@ class Compare:
 
 
 def compare(given: list[str]) -> int:
-    """Run `pgc compare` with the given flags."""
+    """Runs `pgc compare` with the given flags."""
     args = parse(Compare, "compare", given)
     result = scoring.compare(list(args.runs), out=args.out, run_code=args.run_code)
     if args.json:

@@ -69,8 +69,8 @@ class Connection:
         Observations are scaled by the box that the service publishes, unless the device has its
         own: it must be the same for all.
         """
+        from pgc.local_training.players import recipe_for
         from pgc.local_training.worlds.registry import world_of
-        from pgc.service.fleet import recipe_for
 
         with self.connect(token) as service:
             card = service.card()

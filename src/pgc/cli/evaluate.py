@@ -37,7 +37,7 @@ class Evaluate:
 
 
 def evaluate(given: list[str]) -> int:
-    """Run `pgc evaluate` with the given flags."""
+    """Runs `pgc evaluate` with the given flags."""
     args = parse(Evaluate, "evaluate", given)
     done = scoring.evaluate(
         args.run,

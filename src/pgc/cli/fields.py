@@ -40,7 +40,7 @@ ResumeStudy = Annotated[
         )
     ),
 ]
-Store = Annotated[
+StoreUrl = Annotated[
     str | None,
     arg(
         help="A store other than the folder's: postgresql://USER@HOST/DATABASE, for several front "

@@ -38,7 +38,7 @@ class Frontier:
 
 
 def frontier(given: list[str]) -> int:
-    """Run `pgc frontier` with the given flags."""
+    """Runs `pgc frontier` with the given flags."""
     from pgc.studies.frontier.frontier import frontier as run  # names a missing extra itself
 
     return study_command(Frontier, "frontier", given, run)

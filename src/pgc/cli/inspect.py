@@ -26,7 +26,7 @@ class Inspect:
 
 
 def inspect(given: list[str]) -> int:
-    """Run `pgc inspect` with the given flags."""
+    """Runs `pgc inspect` with the given flags."""
     args = parse(Inspect, "inspect", given)
     if args.mechanism is not None:
         find_mechanism(args.mechanism)  # loading it registers its wire number

@@ -12,6 +12,7 @@ from pgc.cli.fields import Json, OwnMechanism
 from pgc.cli.parsing import parse, print_json
 from pgc.device.slots import DEFAULT_SLOT
 from pgc.errors import Interrupted, PgcError, require
+from pgc.randomise.budget import NANO
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,15 @@ def join(given: list[str]) -> int:
     require("httpx", "service")
     import numpy as np
 
-    from pgc.device.device import EXACT
+    from pgc.device.device import RELEASABLE
     from pgc.local_training.worlds.population import Population
     from pgc.randomise.mechanisms.registry import find_mechanism
     from pgc.service.fleet import Fleet
 
     args = parse(Join, "join", given)
-    accepts = EXACT
+    accepts = RELEASABLE
     if args.mechanism is not None:
-        accepts = (*EXACT, find_mechanism(args.mechanism).name)
+        accepts = (*RELEASABLE, find_mechanism(args.mechanism).name)
     admitted, ledgers = _admitted(args)
     world, recipe = args.world_and_recipe(admitted[0])
     varied = world.default_population if args.population is None else args.population
@@ -113,7 +114,7 @@ def join(given: list[str]) -> int:
     except KeyboardInterrupt:
         raise Interrupted("stopped; the same command goes on") from None
     why = [{"devices": n, "why": words} for words, n in joined.ended.most_common()]
-    result = {"accepted": joined.accepted, "ended": why, "epsilon_left": joined.left / 1e9}
+    result = {"accepted": joined.accepted, "ended": why, "epsilon_left": joined.left / NANO}
     if joined.accepted == 0 and len(admitted) == 1 and joined.failed:
         raise PgcError(why[0]["why"])
     if args.json:

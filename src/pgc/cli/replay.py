@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import Json, RunCode, Store
+from pgc.cli.fields import Json, RunCode, StoreUrl
 from pgc.cli.parsing import parse, print_json
 from pgc.errors import require
 
@@ -22,7 +22,7 @@ class Replay:
 
     folder: Positional[Path] = Path("service")
     """The service's folder."""
-    store: Store = None
+    store: StoreUrl = None
     model: str = "default"
     """The name of the model."""
     policy: Path | None = None
@@ -32,21 +32,21 @@ class Replay:
 
 
 def replay(given: list[str]) -> int:
-    """Run `pgc replay` with the given flags; returns 1 if a version differs."""
+    """Runs `pgc replay` with the given flags; returns 1 if a version differs."""
     require("sqlalchemy", "service")
     import numpy as np
     from safetensors.numpy import save
 
-    from pgc.cli.stores import open_store, readable
+    from pgc.cli.stores import errors_in_one_line, open_store
     from pgc.service.replay import replay as run
 
     args = parse(Replay, "replay", given)
-    with readable():
+    with errors_in_one_line():
         database = open_store(args.folder, args.store)
         made = run(database, args.model, run_code=args.run_code)
         database.close()
     if args.policy is not None:
-        with readable():
+        with errors_in_one_line():
             args.policy.write_bytes(
                 save(
                     {

@@ -41,7 +41,7 @@ class Reproduce:
 
 
 def reproduce(given: list[str]) -> int:
-    """Run `pgc reproduce` with the given flags."""
+    """Runs `pgc reproduce` with the given flags."""
     from pgc.studies.reproduction.reproduce import reproduce as run  # names a missing extra itself
 
     return study_command(Reproduce, "reproduce", given, run)

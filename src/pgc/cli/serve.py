@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import RunCode, Store
+from pgc.cli.fields import RunCode, StoreUrl
 from pgc.cli.parsing import parse
 from pgc.config import TrainConfig, configure, from_yaml
 from pgc.config.files import refuse_code
 from pgc.errors import PgcError, require
+from pgc.randomise.budget import NANO
 from pgc.service import is_loopback
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Serve:
     folder: Positional[Path] = Path("service")
     """Where everything is kept: store.db, operator.secret if there is an --operator-port,
     and certificates if --dev-tls makes some."""
-    store: Store = None
+    store: StoreUrl = None
     config: Path | None = None
     """The config.yaml of a run folder of pgc train, for a new model; by default the settings that
     pgc train has with --world, --epsilon and the flags below."""
@@ -82,10 +83,10 @@ class Serve:
 
 
 def serve(given: list[str]) -> int:
-    """Run `pgc serve` with the given flags, until it is stopped."""
+    """Runs `pgc serve` with the given flags, until it is stopped."""
     for needed in ("uvicorn", "uvloop", "fastapi", "sqlalchemy"):
         require(needed, "service")
-    from pgc.cli.stores import readable, store_url
+    from pgc.cli.stores import errors_in_one_line, store_url
     from pgc.service import server
     from pgc.service.keeper import Keeper
     from pgc.service.logs import Limited
@@ -104,14 +105,14 @@ def serve(given: list[str]) -> int:
             f"{args.host} can be reached by others: give --certificate and --key, --dev-tls, or "
             "say --plain-text"
         )
-    with readable():
+    with errors_in_one_line():
         tls = _tls(args)
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     log = logging.getLogger("pgc.service")
     log.setLevel(logging.INFO)
     for handler in logging.getLogger().handlers:
         handler.addFilter(Limited())
-    with readable():
+    with errors_in_one_line():
         keeper = Keeper(
             store_url(args.folder, args.store, make=True),
             offer_seconds=args.offer_seconds,
@@ -120,22 +121,21 @@ def serve(given: list[str]) -> int:
     with contextlib.ExitStack() as ending:
         ending.callback(log.info, "stopped; everything is kept")
         ending.callback(keeper.close)
-        with readable():
+        with errors_in_one_line():
             _choose_model(keeper, args)
         listeners = [ending.enter_context(server.listen(args.host, args.port))]
         if args.operator_port is not None:
             listeners.append(ending.enter_context(server.listen("127.0.0.1", args.operator_port)))
         for name, model in keeper.models.items():
-            received, _ = keeper.accepted(name)
             log.info(
                 "%s: version %d, %d reports, ε = %g a report",
                 name,
                 model.version,
-                received,
-                model.query.cost / 1e9,
+                keeper.progress(name).accepted,
+                model.query.cost / NANO,
             )
         where = f"{'https' if tls else 'http'}://{args.host}:{args.port}/"
-        with readable():
+        with errors_in_one_line():
             secret = "" if args.operator_port is None else operator_secret(args.folder)
         server.serve(keeper, listeners, tls, where, secret)
     return 0

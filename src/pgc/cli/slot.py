@@ -34,7 +34,7 @@ class Slot(Connection):
 def slot(given: list[str]) -> int:
     """Runs `pgc slot` with the given flags."""
     require("httpx", "service")
-    from pgc.service.fleet import make_player
+    from pgc.local_training.players import make_player
     from pgc.wire import Offer
 
     args = parse(Slot, "slot", given)

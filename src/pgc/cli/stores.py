@@ -9,28 +9,26 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgc.errors import PgcError, require
-from pgc.service.schema import Store, sqlite_url
+from pgc.errors import PgcError, first_line, require
+from pgc.service.database import Database, sqlite_url
 
 STORE = "PGC_STORE"
 
 
 @contextlib.contextmanager
-def readable() -> Iterator[None]:
+def errors_in_one_line() -> Iterator[None]:
     """Turns an error of a store or a folder into a `PgcError` of one line."""
     sqlalchemy = require("sqlalchemy", "service")
     try:
         yield
     except sqlalchemy.exc.DBAPIError as error:
-        raise PgcError(
-            f"the store cannot be used ({str(error.orig).strip().splitlines()[0]})"
-        ) from None
+        raise PgcError(f"the store cannot be used ({first_line(error.orig)})") from None
     except OSError as error:
         raise PgcError(
             f"cannot use {error.filename or 'a file'} ({error.strerror or error})"
         ) from None
     except (ValueError, EOFError) as error:
-        raise PgcError(f"cannot read what was given ({str(error).partition(chr(10))[0]})") from None
+        raise PgcError(f"cannot read what was given ({first_line(error)})") from None
 
 
 def store_url(folder: Path, store: str | None, *, make: bool = False) -> str:
@@ -47,6 +45,6 @@ def store_url(folder: Path, store: str | None, *, make: bool = False) -> str:
     return sqlite_url(folder / "store.db")
 
 
-def open_store(folder: Path, store: str | None) -> Store:
+def open_store(folder: Path, store: str | None) -> Database:
     """Opens the store of a service that exists."""
-    return Store(store_url(folder, store))
+    return Database(store_url(folder, store))

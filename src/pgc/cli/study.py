@@ -14,7 +14,7 @@ from pgc.runs.progress import Watch
 
 
 def study_command(kind: type[Any], verb: str, given: list[str], run: Callable[..., Folder]) -> int:
-    """Run a command that leaves a report, and print what it means."""
+    """Runs a command that leaves a report, and prints what it means."""
     args = parse(kind, verb, given)
     resume_alone(given, args.resume, "--resume", "--json", "--run-code", *WHO_PLAYS)
     require("jinja2", "report")  # before an hour of work, not after

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from pgc.cli.device_fields import one_token, read_tokens
-from pgc.cli.fields import Json, Store
+from pgc.cli.fields import Json, StoreUrl
 from pgc.cli.parsing import parse, print_json
 from pgc.errors import PgcError, require
 
@@ -27,7 +27,7 @@ class Tokens:
     """Whether to issue, revoke or count tokens."""
     folder: Positional[Path] = Path("service")
     """The service's folder. The service may be running."""
-    store: Store = None
+    store: StoreUrl = None
     count: int = 1
     """How many tokens to issue."""
     submissions: int = 1
@@ -39,12 +39,12 @@ class Tokens:
 
 
 def tokens(given: list[str]) -> int:
-    """Run `pgc tokens` with the given flags."""
+    """Runs `pgc tokens` with the given flags."""
     require("sqlalchemy", "service")
-    from pgc.cli.stores import readable
+    from pgc.cli.stores import errors_in_one_line
 
     args = parse(Tokens, "tokens", given)
-    with readable():
+    with errors_in_one_line():
         result, said = _tokens(args)
     if args.json:
         return print_json(result)

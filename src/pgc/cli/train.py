@@ -37,7 +37,7 @@ class Train(TrainConfig):
 
 
 def train(given: list[str]) -> int:
-    """Run `pgc train` with the given flags."""
+    """Runs `pgc train` with the given flags."""
     names = [f.name for f in fields(TrainConfig)]
     preset = configure(preset=_preset(given))
     args = parse(Train, "train", given, Train(**{name: getattr(preset, name) for name in names}))

@@ -13,7 +13,7 @@ from pgc.config.parts import (
     make_optimizer,
     make_recipe,
 )
-from pgc.config.resolution import resolve, resolve_own, resolved
+from pgc.config.resolution import make_parts, resolve, resolve_own
 from pgc.config.start import theta_of
 from pgc.config.validation import fits_world, validate
 from pgc.deliver.delivery import Deliverer
@@ -118,7 +118,7 @@ def build(config: TrainConfig) -> Problem:
     validate(config)
     if config.own_policy is not None:
         raise PgcError("a policy that only the devices know cannot be simulated; use pgc serve")
-    config, world, policy, subspace, gradient_epsilon, score_epsilon = resolved(config)
+    config, world, policy, subspace, gradient_epsilon, score_epsilon = make_parts(config)
     fits_world(config, world)
     if isinstance(policy, TorchPolicy) and isinstance(world, CompiledWorld):
         raise PgcError(

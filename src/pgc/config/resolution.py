@@ -50,10 +50,10 @@ def resolve(config: TrainConfig) -> TrainConfig:
 
     A `config.yaml` that is written from it therefore says everything.
     """
-    return resolved(config).config
+    return make_parts(config).config
 
 
-def resolved(config: TrainConfig) -> Parts:
+def make_parts(config: TrainConfig) -> Parts:
     """Returns the config with everything filled in, and the parts that were made for that."""
     config = with_scales(with_start(config))
     world = world_of(config)

@@ -6,6 +6,7 @@ import math
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from pgc.config import rules
 from pgc.config.config import TrainConfig
 from pgc.errors import PgcError
 from pgc.local_training.worlds.base import World
@@ -20,7 +21,7 @@ def demand(holds: bool, what: str) -> None:
 
 def fits_world(config: TrainConfig, world: World) -> None:
     """Checks what can only be said once the world is known."""
-    longest = world.max_steps * ((config.local_episodes or 60) + 1)
+    longest = world.max_steps * ((config.local_episodes or rules.MOST_EPISODES) + 1)
     demand(
         (config.submissions / config.workers + 1) * longest < 2**31,
         "submissions × local_episodes is more than the virtual clock of 31 bits can count; lower "

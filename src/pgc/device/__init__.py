@@ -4,10 +4,10 @@
 what step 3 drew before anything is sent. NumPy is all that it needs.
 """
 
-from pgc.device.device import EXACT, Device, Player, Refusal, Unanswered
+from pgc.device.device import RELEASABLE, Device, Player, Refusal, Unanswered
 from pgc.device.ledger import Balance, Ledger, LedgerError, OtherOffer
 
 __all__ = [
-    "EXACT", "Balance", "Device", "Ledger", "LedgerError", "OtherOffer", "Player", "Refusal",
+    "RELEASABLE", "Balance", "Device", "Ledger", "LedgerError", "OtherOffer", "Player", "Refusal",
     "Unanswered",
 ]  # fmt: skip

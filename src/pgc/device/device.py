@@ -31,7 +31,7 @@ import numpy as np
 from pgc.device.ledger import Balance, Ledger, LedgerError, OtherOffer
 from pgc.device.slots import DEFAULT_SLOT, Late, Slot, wait
 from pgc.errors import BudgetSpent, PgcError, in_one_line
-from pgc.randomise.budget import epsilon_text, nano_of
+from pgc.randomise.budget import epsilon_text, nano_of, not_enough
 from pgc.randomise.mechanisms.clip import HUGE, clip_elements
 from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE
 from pgc.randomise.mechanisms.registry import ON_THE_WIRE
@@ -41,7 +41,7 @@ from pgc.wire import Malformed, Offer
 from pgc.wire.report import size_of
 
 log = logging.getLogger("pgc.device")
-EXACT = tuple(kind.name for number, kind in ON_THE_WIRE.items() if number < FIRST_OUTSIDE)
+RELEASABLE = tuple(kind.name for number, kind in ON_THE_WIRE.items() if number < FIRST_OUTSIDE)
 """The mechanisms of pgc that may leave a device. One from outside may as well, if the application
 names it in `accepts`."""
 Numbers = Callable[[Offer, Callable[[], bool]], Any]
@@ -93,7 +93,7 @@ class Device:
         ledger: Ledger,
         *,
         player: Player | None = None,
-        accepts: Collection[str] = EXACT,
+        accepts: Collection[str] = RELEASABLE,
         most_epsilon: float | None = None,
         most_episodes: int = 1000,
         most_bytes: int = 2**12,
@@ -324,7 +324,6 @@ class Device:
         `Ledger.reserve` checks the balance again, inside its transaction.
         """
         query, (most, spent) = offer.query, self._ledger.charged
-        left = most - spent
         if query.name not in self._accepts:
             raise _Refused(f"this device does not accept {query.name}")
         if self._most is not None and query.cost > self._most:
@@ -333,11 +332,8 @@ class Device:
                 f"{epsilon_text(self._most)} "
                 "at once"
             )
-        if query.cost > left:
-            raise _Refused(
-                f"this costs {epsilon_text(query.cost)} and {epsilon_text(left)} of "
-                f"{epsilon_text(most)} is left"
-            )
+        if query.cost > most - spent:
+            raise _Refused(not_enough(query.cost, spent, most))
         if offer.expires_at and self._clock() >= offer.expires_at:
             raise _Refused("the offer has expired")
         if offer.episodes > self._most_episodes:

@@ -40,7 +40,7 @@ from pgc.device.ledger_file import (
 )
 from pgc.device.marker import Mark, Marker, device_hash, sync_folder
 from pgc.errors import BudgetSpent, PgcError
-from pgc.randomise.budget import epsilon_text, nano_of
+from pgc.randomise.budget import epsilon_text, nano_of, not_enough
 
 Result = TypeVar("Result")
 
@@ -175,10 +175,7 @@ class Ledger:
                 return _seal(db, offer_id, None)
             most, spent = self._check(db)
             if cost > most - spent:
-                raise BudgetSpent(
-                    f"this costs {epsilon_text(cost)} and {epsilon_text(most - spent)} of "
-                    f"{epsilon_text(most)} is left"
-                )
+                raise BudgetSpent(not_enough(cost, spent, most))
             db.execute(
                 "INSERT INTO reports VALUES (?, ?, ?, ?, 0, ?)",
                 (_key(offer_id), digest, cost, blank, slot),

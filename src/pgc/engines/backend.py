@@ -16,13 +16,13 @@ import jax
 import numpy as np
 
 from pgc.config.problem import Problem
-from pgc.engines import host, simulation
+from pgc.engines import compiled_simulation, host
 from pgc.engines.compiled import engine_of
+from pgc.engines.compiled_simulation import CompiledSimulation
 from pgc.engines.crew import Crew, local_crew
 from pgc.engines.evaluation import greedy_scores
 from pgc.engines.host import HostSimulation
-from pgc.engines.simulation import Simulation
-from pgc.engines.trials import Arrivals, Trials
+from pgc.engines.simulation import Arrivals, Simulation
 from pgc.errors import PgcError
 from pgc.local_training.worlds.creator import close
 from pgc.local_training.worlds.host import HostWorld
@@ -67,10 +67,8 @@ class Backend:
     def crew(self, *problems: Problem) -> Iterator[Crew | None]:
         """Yields the workers, or None if the compiled engine plays in this process.
 
-        The workers end with the context.
+        The workers end with the context. Call `check` before.
         """
-        for problem in problems:
-            self.check(problem)
         if self.engine == "ray":
             from pgc.engines.ray_crew import RayCrew  # an extra
 
@@ -96,25 +94,25 @@ def program_of(problem: Problem) -> Any:
     return problem.config if plays_on_host(problem) else jax.tree.structure(engine_of(problem))
 
 
-def trials_of(*problems: Problem) -> Trials:
-    """Returns the trials of problems that share a program, or of one problem on the host."""
+def simulation_of(*problems: Problem) -> Simulation:
+    """Returns a simulation of problems that share a program, or of one problem on the host."""
     if not plays_on_host(problems[0]):
-        return Simulation(*problems)
+        return CompiledSimulation(*problems)
     (problem,) = problems
     return HostSimulation(problem)
 
 
-def advance(some: Sequence[Trials], crew: Crew | None) -> Iterator[tuple[int, Arrivals]]:
-    """Plays on for a while in all trials; yields what arrived, with the index in `some`.
+def advance(some: Sequence[Simulation], crew: Crew | None) -> Iterator[tuple[int, Arrivals]]:
+    """Plays on for a while in some simulations; yields what arrived, with the index in `some`.
 
     The blocks of all compiled trials are played together, so that every core is busy.
     """
-    compiled = [(i, trials) for i, trials in enumerate(some) if isinstance(trials, Simulation)]
-    for which, happened in simulation.advance([trials for _, trials in compiled], crew):
+    compiled = [(i, one) for i, one in enumerate(some) if isinstance(one, CompiledSimulation)]
+    for which, happened in compiled_simulation.advance([one for _, one in compiled], crew):
         yield compiled[which][0], happened
-    for i, trials in enumerate(some):
-        if not isinstance(trials, Simulation):
-            for happened in trials.advance(crew):
+    for i, one in enumerate(some):
+        if not isinstance(one, CompiledSimulation):
+            for happened in one.advance(crew):
                 yield i, happened
 
 

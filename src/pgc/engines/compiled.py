@@ -1,4 +1,6 @@
-"""The compiled engine: `reference.py` for many trials at once, compiled. Bit for bit repeatable.
+"""The compiled engine: `reference.py` for many trials at once, compiled, and with a stopping rule.
+
+Its results are repeatable bit for bit.
 
 Each lane is one trial. An episode is played when θ is copied, and its report arrives at its finish
 tick, so a trial needs only one player: while it plays, the trial's other W − 1 workers hold
@@ -20,6 +22,7 @@ import jax.numpy as jnp
 from pgc.config.problem import Problem
 from pgc.deliver.delivery import Deliverer
 from pgc.deliver.initial import Initial, initial_theta
+from pgc.engines.stopping import StoppingRule, Window, stopping_rule
 from pgc.local_training import compiled as agents
 from pgc.local_training.definition import LocalTraining
 from pgc.local_training.policies.actor_critic import Policy
@@ -50,13 +53,6 @@ class Pending(NamedTuple):
     real: jax.Array  # False before the worker's first report
 
 
-class Monitor(NamedTuple):
-    """The noisy booleans of the current window: all that the stopping rule sees."""
-
-    reports: jax.Array
-    ones: jax.Array
-
-
 class State(NamedTuple):
     """The whole state of some trials, from which they continue bit for bit."""
 
@@ -68,7 +64,7 @@ class State(NamedTuple):
     begun: jax.Array  # the tick at which it began
     version: jax.Array  # the version of the θ that it plays
     play: agents.Play
-    monitor: Monitor
+    monitor: Window  # what the stopping rule has seen
     running: jax.Array  # (lanes,)
 
 
@@ -95,8 +91,7 @@ class Engine:
     workers: int
     submissions: int | jax.Array
     initial: Initial
-    stop_rate: float | None = None
-    stop_window: int = 500
+    stopping: StoppingRule | None = None
     ticks_per_turn: int = 16
     """Number of ticks in a turn, after which the engine checks which lanes have finished. It
     affects the speed, and at most the last bits of a sum."""
@@ -137,7 +132,7 @@ class Engine:
             begun=zero,
             version=zero,
             play=self._begin(seeds, zero, zero, zero),
-            monitor=Monitor(zero, zero),
+            monitor=Window(zero, zero),
             running=running,
         )
 
@@ -207,7 +202,7 @@ class Engine:
         is_earliest = jnp.arange(self.workers)[:, None] == earliest
         due = _take(pending, is_earliest)
         arrived = complete & due.real
-        taken = jax.vmap(Aggregator.take, -1, -1)(
+        taken = jax.vmap(Aggregator.add, -1, -1)(
             self.aggregator, state.aggregator, due.report, due.version
         )
         full = jax.vmap(Aggregator.full, -1)(self.aggregator, taken) & arrived
@@ -219,7 +214,9 @@ class Engine:
         # The worker whose report arrived begins with its next agent, which is handed the new θ.
         index = _take_row(state.started, is_earliest)
         next_play = self._begin(state.seed, earliest, index, aggregator.received)
-        monitor, stop = self._watch(state.monitor, due.bit, arrived)
+        monitor, stop = state.monitor, jnp.zeros_like(arrived)
+        if self.stopping is not None:
+            monitor, stop = self.stopping.watch(monitor, due.bit, arrived)
         state = State(
             seed=state.seed,
             aggregator=aggregator,
@@ -273,24 +270,6 @@ class Engine:
         return _in_few_lanes(
             lambda _, state: self.deliverer.with_basis(state), full, self.aggregator, state
         )
-
-    def _watch(
-        self, monitor: Monitor, bit: jax.Array, arrived: jax.Array
-    ) -> tuple[Monitor, jax.Array]:
-        """Counts the noisy booleans; returns the counts, and which lanes are to stop.
-
-        A lane stops when the debiased success rate of a whole window exceeds `stop_rate` by two
-        standard deviations.
-        """
-        score_bit = self.randomiser.score_bit
-        if self.stop_rate is None or score_bit is None:
-            return monitor, jnp.zeros_like(arrived)
-        reports = monitor.reports + arrived
-        ones = monitor.ones + (arrived & bit)
-        full = reports >= self.stop_window
-        return Monitor(
-            jnp.where(full, 0, reports), jnp.where(full, 0, ones)
-        ), full & score_bit.surely_above(ones, self.stop_window, self.stop_rate)
 
     def _begin(
         self, seed: jax.Array, worker: jax.Array, index: jax.Array, received: jax.Array
@@ -362,8 +341,7 @@ def engine_of(problem: Problem) -> Engine:
         workers=config.workers,
         submissions=config.submissions,
         initial=problem.initial,
-        stop_rate=config.stop_rate,
-        stop_window=config.stop_window,
+        stopping=stopping_rule(problem),
     )
 
 

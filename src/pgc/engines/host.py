@@ -26,10 +26,11 @@ from pgc.config.problem import Problem
 from pgc.deliver.initial import initial_theta
 from pgc.engines.crew import Crew
 from pgc.engines.jobs import Job, Sent
-from pgc.engines.trials import Arrivals
+from pgc.engines.simulation import Arrivals
+from pgc.engines.stopping import Window, stopping_rule
 from pgc.errors import PgcError
 from pgc.local_training.on_host import Task
-from pgc.numerics.projection import lift
+from pgc.numerics.projection import to_theta_space
 from pgc.numerics.randomness import agent_number, trial_seed
 from pgc.randomise.on_host import decode
 from pgc.update.aggregator import AggregatorState
@@ -60,29 +61,31 @@ class Trial:
     """The version, θ and the basis W of the state, copied to the host."""
     flight: deque[InFlight] = field(default_factory=deque)
     answers: dict[int, Sent] = field(default_factory=dict)
-    begun: int = 0
+    started: int = 0
+    """How many submissions were started."""
     ticks: list[int] = field(default_factory=list)
     """Environment steps of each of the W workers so far."""
-    window: tuple[int, int] = (0, 0)
-    """Noisy booleans in the current window of the stopping rule: how many, and how many true."""
+    window: Window = field(default_factory=lambda: Window(0, 0))
+    """What the stopping rule has seen."""
     running: bool = True
 
 
 class HostSimulation:
     """The trials of one problem in a world on the host, played by a crew.
 
-    It implements `Trials`.
+    It implements `Simulation`.
     """
 
     lanes = 1
-    watched = False
+    stopped_by_caller = False
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         config, self.trials = problem.config, problem.config.trials
         self._config_text = to_yaml(config)
         self._accept = jax.jit(partial(_accept, problem))
-        self._lift = jax.jit(lift)
+        self._to_theta_space = jax.jit(to_theta_space)
+        self._stopping = stopping_rule(problem)
         self._seconds_each = JOB_SECONDS
         self._asked: deque[Task] = deque()
         self._jobs: dict[int, tuple[float, list[Task]]] = {}
@@ -130,7 +133,7 @@ class HostSimulation:
                     (time.monotonic() - began) / len(asked) / AHEAD - self._seconds_each
                 )
                 for task, answer in zip(asked, sent, strict=True):
-                    self._trials[task.trial].answers[task.n] = answer
+                    self._trials[task.trial].answers[task.submission] = answer
                 for i in sorted({task.trial for task in asked}):
                     rows += self._take_reports(i)
         rows.sort(key=lambda row: (row[0], row[1]))
@@ -161,17 +164,17 @@ class HostSimulation:
         while (
             trial.running
             and len(trial.flight) < config.workers
-            and trial.begun < config.submissions
+            and trial.started < config.submissions
         ):
-            worker, index = trial.begun % config.workers, trial.begun // config.workers
+            worker, index = trial.started % config.workers, trial.started // config.workers
             version, theta, basis = trial.delivery
             agent = agent_number(worker, index, config.workers, config.submissions_per_agent)
-            received = trial.begun - len(trial.flight)
+            received = trial.started - len(trial.flight)
             alpha = self.problem.deliverer.schedule.alpha(received)
-            task = Task(i, trial.begun, agent, theta, basis, alpha)
+            task = Task(i, trial.started, agent, theta, basis, alpha)
             trial.flight.append(InFlight(task, version))
             self._asked.append(task)
-            trial.begun += 1
+            trial.started += 1
 
     def _submit_jobs(self, crew: Crew) -> None:
         """Submits jobs until `AHEAD` are under way for each worker of the crew."""
@@ -196,41 +199,27 @@ class HostSimulation:
         Returns one row for each of these reports, with the columns of `Arrivals`.
         """
         trial, rows = self._trials[i], []
-        while trial.running and trial.flight and trial.flight[0].task.n in trial.answers:
-            begun = trial.flight.popleft()
-            sent, task = trial.answers.pop(begun.task.n), begun.task
+        while trial.running and trial.flight and trial.flight[0].task.submission in trial.answers:
+            oldest = trial.flight.popleft()
+            sent, task = trial.answers.pop(oldest.task.submission), oldest.task
             mechanism, seed = self.problem.randomiser.mechanism, self.problem.config.seed
-            report = np.asarray(decode(mechanism, sent.code, seed, i, task.n), np.float32)
+            report = np.asarray(decode(mechanism, sent.code, seed, i, task.submission), np.float32)
             if task.basis is not None:
-                report = self._lift(task.basis.astype(np.float32), report)
-            staleness = trial.delivery[0] - begun.version
-            trial.state = self._accept(trial.state, report, np.int32(begun.version))
+                report = self._to_theta_space(task.basis.astype(np.float32), report)
+            staleness = trial.delivery[0] - oldest.version
+            trial.state = self._accept(trial.state, report, np.int32(oldest.version))
             if int(trial.state.version) != trial.delivery[0]:
                 trial.delivery = self._delivery(trial.state)
-            worker = task.n % len(trial.ticks)
+            worker = task.submission % len(trial.ticks)
             trial.ticks[worker] += sent.ticks
-            rows.append(
-                (i, task.n + 1, sent.score, sent.ticks, staleness, trial.ticks[worker], sent.bit)
-            )
-            trial.running = task.n + 1 < self.problem.config.submissions and not self._enough(
-                trial, sent.bit
-            )
+            n, tick = task.submission + 1, trial.ticks[worker]
+            rows.append((i, n, sent.score, sent.ticks, staleness, tick, sent.bit))
+            stop = False
+            if self._stopping is not None:
+                trial.window, stop = self._stopping.watch(trial.window, sent.bit, True)
+            trial.running = n < self.problem.config.submissions and not stop
             self._deliver(i)
         return rows
-
-    def _enough(self, trial: Trial, bit: bool) -> bool:
-        """Returns whether a trial is to stop: the noisy booleans of a whole window show, at two
-        standard deviations, that more than `stop_rate` of the submissions succeed.
-        """
-        config, score_bit = self.problem.config, self.problem.randomiser.score_bit
-        if config.stop_rate is None or score_bit is None:
-            return False
-        seen, ones = trial.window[0] + 1, trial.window[1] + bit
-        if seen < config.stop_window:
-            trial.window = seen, ones
-            return False
-        trial.window = 0, 0
-        return bool(score_bit.surely_above(ones, seen, config.stop_rate))
 
     # After a restart from a checkpoint, submissions that were under way are played again, with the
     # same θ and the same random numbers.
@@ -242,16 +231,16 @@ class HostSimulation:
             for path, leaf in jax.tree_util.tree_leaves_with_path(trial.state):
                 made[f"{i}{jax.tree_util.keystr(path)}"] = np.asarray(leaf)
             made[f"{i}:counts"] = np.array(
-                [trial.begun, *trial.window, trial.running, *trial.ticks], np.int64
+                [trial.started, *trial.window, trial.running, *trial.ticks], np.int64
             )
             made[f"{i}:flight"] = np.array(
-                [[b.task.n, b.task.agent, b.version] for b in trial.flight], np.int64
+                [[b.task.submission, b.task.agent, b.version] for b in trial.flight], np.int64
             ).reshape(-1, 3)
             made[f"{i}:alpha"] = np.array([b.task.alpha for b in trial.flight], float)
-            for begun in trial.flight:
-                made[f"{i}:theta{begun.version}"] = begun.task.theta
-                if begun.task.basis is not None:
-                    made[f"{i}:basis{begun.version}"] = begun.task.basis
+            for sent in trial.flight:
+                made[f"{i}:theta{sent.version}"] = sent.task.theta
+                if sent.task.basis is not None:
+                    made[f"{i}:basis{sent.version}"] = sent.task.basis
         return made
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -266,10 +255,10 @@ class HostSimulation:
                     trial.state,
                 )
                 trial.delivery = self._delivery(trial.state)
-                begun, seen, ones, running, *ticks = arrays[f"{i}:counts"].tolist()
-                trial.begun, trial.window, trial.running, trial.ticks = (
-                    begun,
-                    (seen, ones),
+                started, seen, ones, running, *ticks = arrays[f"{i}:counts"].tolist()
+                trial.started, trial.window, trial.running, trial.ticks = (
+                    started,
+                    Window(seen, ones),
                     bool(running),
                     ticks,
                 )

@@ -54,11 +54,16 @@ def play(config_text: str, asked: Sequence[Task]) -> list[Sent]:
 def answers(problem: Problem, agents: HostAgents, asked: Sequence[Task]) -> list[Sent]:
     """Takes steps 2 and 3 for the tasks in `asked`, and returns what their agents send."""
     made = []
-    for ask, played in zip(asked, agents.answer(asked), strict=True):  # 2 local training
+    for ask, played in zip(asked, agents.train(asked), strict=True):  # 2 local training
         success = played.score >= problem.training.world.score_threshold
         # 3 randomise
         code = draw_code(
-            problem.randomiser, played.coordinates, success, problem.config.seed, ask.trial, ask.n
+            problem.randomiser,
+            played.coordinates,
+            success,
+            problem.config.seed,
+            ask.trial,
+            ask.submission,
         )
         made.append(Sent(*code, played.score, played.ticks))
     return made

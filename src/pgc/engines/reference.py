@@ -31,7 +31,7 @@ class Worker:
     """One of the W workers, each of which plays one agent after another."""
 
     index: int
-    begun: int = 0
+    started: int = 0
     agent: Agent | None = None
     ends: int = 0
     version: Any = None
@@ -65,8 +65,8 @@ def run(problem: Problem, *, seed: jax.Array) -> Trace:
     trace = Trace()
 
     def start(worker: Worker, now: int) -> None:
-        at = address(seed, worker.index, worker.begun, workers, randomiser.submissions_per_agent)
-        worker.begun += 1
+        at = address(seed, worker.index, worker.started, workers, randomiser.submissions_per_agent)
+        worker.started += 1
         if worker.agent is None or worker.agent.spent:
             worker.agent = Agent(training, randomiser, at)
         worker.version = state.version

@@ -2,8 +2,8 @@
 gradient from its episodes.
 
 The functions here handle one agent and one report at a time. `compiled.py` computes the same for
-thousands of agents side by side, with the same random numbers; `on_host.py` does so for worlds that
-play on the host.
+thousands of agents side by side, with the same random numbers. `on_host.py` computes the same in
+NumPy for worlds that play on the host, with random numbers of its own.
 """
 
 from __future__ import annotations

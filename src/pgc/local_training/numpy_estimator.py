@@ -31,7 +31,7 @@ def nearby(
     recipe: Recipe, theta: np.ndarray, basis: np.ndarray | None, xi: np.ndarray
 ) -> np.ndarray:
     """Returns θ + σ·W ξ, which is tried for one episode; θ itself where nothing is tried."""
-    return theta + recipe.spread * lift(basis, xi) if recipe.evolves else theta
+    return theta + recipe.spread * to_theta_space(basis, xi) if recipe.evolves else theta
 
 
 def coordinates(
@@ -49,7 +49,7 @@ def coordinates(
     return g if basis is None else basis.T @ g
 
 
-def lift(basis: np.ndarray | None, vector: np.ndarray) -> np.ndarray:
+def to_theta_space(basis: np.ndarray | None, vector: np.ndarray) -> np.ndarray:
     """Returns W c for coordinates c; c itself if there is no subspace."""
     return vector if basis is None else basis @ vector
 

@@ -23,7 +23,7 @@ from pgc.local_training.numpy_estimator import coordinates, nearby, tried
 from pgc.local_training.policies.on_host import HostPolicy
 from pgc.local_training.recipe import Recipe
 from pgc.local_training.worlds.creator import close
-from pgc.local_training.worlds.host import EnvironmentFailed, HostWorld, reset
+from pgc.local_training.worlds.host import EnvironmentFailed, HostWorld, plain_step, reset
 from pgc.numerics.randomness import Stream, host_address, host_rng
 from pgc.wire.values import Played
 
@@ -42,8 +42,8 @@ class Task(NamedTuple):
     """
 
     trial: int
-    n: int
-    """The number of the submission in its trial."""
+    submission: int
+    """The index of the submission within its trial, starting at 0."""
     agent: int
     """The number of the agent that submits."""
     theta: np.ndarray
@@ -105,8 +105,7 @@ class HostPlace:
         world = self.world
         self._steps += 1
         try:
-            seen, reward, terminated, truncated, _ = self._env.step(world.acting.plain(action))
-            return world.observation.flat(seen), float(reward), bool(terminated), bool(truncated)
+            return plain_step(self._env, world.observation, world.acting, action)
         except Exception as error:
             where = f"step {self._steps} of an episode"
             raise EnvironmentFailed(
@@ -139,7 +138,7 @@ class HostAgents:
         assert isinstance(self.training.world, HostWorld)
         return self.training.world
 
-    def answer(self, asked: Sequence[Task]) -> list[Played]:
+    def train(self, asked: Sequence[Task]) -> list[Played]:
         """Plays each submission's episodes, and computes one gradient from them."""
         orders: list[Order] = []
         tries = []
@@ -179,7 +178,7 @@ class HostAgents:
     def _orders(self, ask: Task, xi: np.ndarray) -> list[Order]:
         """Returns the episodes of one submission."""
         training, recipe, psi = self.training, self.recipe, self._psi(ask)
-        address = host_address(self.seed, ask.trial, ask.n, Stream.WORLD)
+        address = host_address(self.seed, ask.trial, ask.submission, Stream.WORLD)
         seeds = np.random.SeedSequence(address).generate_state(training.episodes_played).tolist()
         orders = []
         for e in range(training.episodes):
@@ -209,7 +208,7 @@ class HostAgents:
         )
 
     def _rng(self, ask: Task, stream: Stream, position: int = 0) -> np.random.Generator:
-        return host_rng(self.seed, ask.trial, ask.n, stream, position)
+        return host_rng(self.seed, ask.trial, ask.submission, stream, position)
 
 
 @dataclass(frozen=True)

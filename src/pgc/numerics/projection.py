@@ -13,6 +13,6 @@ def project(basis: jax.Array | None, gradient: jax.Array) -> jax.Array:
     return gradient if basis is None else basis.T @ gradient
 
 
-def lift(basis: jax.Array | None, coordinates: jax.Array) -> jax.Array:
+def to_theta_space(basis: jax.Array | None, coordinates: jax.Array) -> jax.Array:
     """Returns the vector W z̃ of θ-space, or z̃ itself if there is no subspace."""
     return coordinates if basis is None else basis @ coordinates

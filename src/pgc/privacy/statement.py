@@ -67,3 +67,13 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
         "32-bit seed, and scores and steps in metrics/ are the experimenter's view: "
         "a deployed agent sends neither.",
     }
+
+
+def epsilon_in_words(problem: Problem) -> str:
+    """Returns the mechanism and the ε that truly holds, in words."""
+    if problem.epsilon == float("inf"):
+        return "no privacy (ε = ∞)"
+    guarantee = problem.randomiser.mechanism.guarantee
+    return f"{problem.randomiser.mechanism.title}, ε = {problem.epsilon:g}" + (
+        "" if guarantee.honest else f" (not {problem.config.epsilon:g})"
+    )

@@ -60,3 +60,11 @@ def epsilon_of(nano: int) -> float:
 def epsilon_text(nano: int) -> str:
     """Returns a number of nano-ε as text for people to read, such as "ε = 0.5"."""
     return f"ε = {nano / NANO:.9g}"
+
+
+def not_enough(cost: int, spent: int, most: int) -> str:
+    """Says that a report would cost more than is left; all amounts are in nano-ε."""
+    return (
+        f"this costs {epsilon_text(cost)} and {epsilon_text(most - spent)} of "
+        f"{epsilon_text(most)} is left"
+    )

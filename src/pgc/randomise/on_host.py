@@ -33,7 +33,7 @@ def draw_code(
     """Returns the code of one submission, and its noisy boolean (False when no score is sent)."""
     mechanism = randomiser.mechanism
     gradient = mechanism.flat(np.zeros_like(coordinates) if randomiser.control else coordinates)
-    public = public_words(public_seed(seed, trial, submission), mechanism.public_words)
+    public = public_words(simulated_public_seed(seed, trial, submission), mechanism.public_words)
     secret = host_rng(seed, trial, submission, Stream.SECRET).integers(
         2**32, size=mechanism.secret_words, dtype=np.uint32
     )
@@ -51,12 +51,12 @@ def decode(
 ) -> np.ndarray:
     """Returns g̃ on the aggregator, in the coordinates of the delivery's subspace."""
     made: np.ndarray = mechanism.decode(
-        code, public_words(public_seed(seed, trial, submission), mechanism.public_words)
+        code, public_words(simulated_public_seed(seed, trial, submission), mechanism.public_words)
     )
     return made
 
 
-def public_seed(seed: int, trial: int, submission: int) -> bytes:
+def simulated_public_seed(seed: int, trial: int, submission: int) -> bytes:
     """Returns the seed of a report's public words: anyone may know it, and it does not depend on
     the gradient.
     """

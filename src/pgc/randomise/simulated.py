@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.numerics import randomness
-from pgc.numerics.projection import lift
+from pgc.numerics.projection import to_theta_space
 from pgc.numerics.randomness import Address, Stream
 from pgc.numerics.tracing import trace_fields, trace_numbers
 from pgc.randomise.mechanisms.base import Mechanism
@@ -64,7 +64,7 @@ def randomise(
 
     A simulation draws and decodes in one call.
     """
-    return lift(
+    return to_theta_space(
         basis,
         randomiser.mechanism.simulate(
             jnp.where(randomiser.control, 0.0, coordinates), public, secret

@@ -12,18 +12,18 @@ from typing import Protocol
 
 from pgc.engines.backend import advance
 from pgc.engines.crew import Crew
-from pgc.engines.trials import Arrivals, Trials
+from pgc.engines.simulation import Arrivals, Simulation
 from pgc.errors import PgcError
 
 
 class Work(Protocol):
-    """The trials that `collect` plays, and the record that is kept of their submissions."""
+    """The simulations that `collect` plays, and the record that is kept of their submissions."""
 
-    def running(self) -> Sequence[Trials]:
-        """Returns the trials that still collect, in a fixed order."""
+    def running(self) -> Sequence[Simulation]:
+        """Returns the simulations that still collect, in a fixed order."""
 
-    def note(self, trials: Trials, happened: Arrivals) -> None:
-        """Records the submissions that arrived in one block of `trials`."""
+    def note(self, simulation: Simulation, happened: Arrivals) -> None:
+        """Records the submissions that arrived in one block of `simulation`."""
 
     def end_round(self) -> None:
         """Stops trials that are done, and reports progress. Called after every round."""
@@ -41,12 +41,12 @@ def collect(
     *,
     stop_asked: Callable[[], bool],
     checkpoint_seconds: float,
-    resume: str,
+    how_to_go_on: str,
 ) -> bool:
     """Plays until every trial is done. Returns False if it was asked to stop.
 
     It writes a checkpoint every `checkpoint_seconds` and before it stops. If an environment fails
-    or a crew is lost, `resume` is appended to the error, to say how to continue.
+    or a crew is lost, `how_to_go_on` is appended to the error, to say how to continue.
     """
     written = time.monotonic()
     while running := work.running():
@@ -55,7 +55,7 @@ def collect(
                 work.note(running[which], happened)
         except PgcError as error:
             work.checkpoint()
-            raise PgcError(f"{error}; what was done is kept{resume}") from None
+            raise PgcError(f"{error}; what was done is kept{how_to_go_on}") from None
         work.end_round()
         stopping = stop_asked()
         if stopping or work.overdue() or time.monotonic() - written > checkpoint_seconds:

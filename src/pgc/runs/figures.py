@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pgc.config.problem import Problem
 from pgc.local_training.worlds.base import CompiledWorld, World
+from pgc.privacy.statement import epsilon_in_words
 from pgc.runs import metrics
 from pgc.runs.run import Run
 
@@ -152,16 +152,6 @@ def label_of(run: Run) -> str:
     c = run.config
     return f"{epsilon_in_words(run.problem())}, |B| = {c.buffer_size}" + (
         ", zero-gradient control" if c.control else ""
-    )
-
-
-def epsilon_in_words(problem: Problem) -> str:
-    """Returns the mechanism and the ε that truly holds, in words."""
-    if problem.epsilon == float("inf"):
-        return "no privacy (ε = ∞)"
-    guarantee = problem.randomiser.mechanism.guarantee
-    return f"{problem.randomiser.mechanism.title}, ε = {problem.epsilon:g}" + (
-        "" if guarantee.honest else f" (not {problem.config.epsilon:g})"
     )
 
 

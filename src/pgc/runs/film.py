@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from pgc.config import to_yaml
 from pgc.config.problem import Problem
-from pgc.engines.jobs import agents_of
+from pgc.engines.jobs import host_policy
 from pgc.errors import PgcError, in_one_line
+from pgc.local_training.numpy_actions import greedy
 from pgc.local_training.worlds.creator import close
-from pgc.local_training.worlds.host import reset, step
+from pgc.local_training.worlds.host import HostWorld, reset, step
 
 
 def host_film(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[np.ndarray]:
     """Returns a picture of each state of a greedy episode, as the environment renders it."""
-    agents = agents_of(to_yaml(problem.config))
-    world, network, actions = agents.world, agents.network, agents.world.actions
+    world, network, recipe = problem.training.world, host_policy(problem), problem.training.recipe
+    assert isinstance(world, HostWorld)
     try:
         env = world.make(psi, render=True)
     except PgcError:
@@ -25,16 +25,11 @@ def host_film(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[
             f"{world.name} takes no render_mode, so it cannot render itself: leave out --gif"
         ) from None
     row, pictures = reset(env, world.observation, world.name, seed), []
-    low, high = np.array(getattr(actions, "low", ())), np.array(getattr(actions, "high", ()))
     try:
         for _ in range(world.max_steps):
             pictures.append(_picture(env, world.name))
-            outputs = network.each(network.stack([theta.astype(float)]), row[None])[0]
-            action = (
-                int(outputs.argmax())
-                if hasattr(actions, "count")
-                else (low + high) / 2 + (high - low) / 2 * outputs
-            )
+            outputs = network.each(network.stack([theta.astype(float)]), row[None])
+            [action] = greedy(recipe, outputs)
             row, _, terminated, truncated = step(
                 env, world.observation, world.acting, action, world.name
             )

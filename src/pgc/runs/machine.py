@@ -15,7 +15,7 @@ import jax
 def machine() -> dict[str, Any]:
     """Returns facts about this machine.
 
-    Runs with the same seed are bit for bit the same on machines whose `EXACT` facts are the same.
+    Runs with the same seed are bit for bit the same on machines that agree on `DECIDE_BITS`.
     """
     return {
         "backend": jax.default_backend(),
@@ -27,7 +27,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-EXACT = ("backend", "cpu", "cpu_features", "jaxlib")
+DECIDE_BITS = ("backend", "cpu", "cpu_features", "jaxlib")
 
 
 def _cpu(field: str) -> str:

@@ -45,10 +45,12 @@ def relative_auc(fsts: np.ndarray, nonprivate_fsts: np.ndarray, submissions: int
     return auc(fsts, submissions) / base if base > 0 else float("nan")
 
 
-def median(fsts: np.ndarray) -> float:
-    """Returns the median of first success times; ∞, never NaN, if a middle one is infinite."""
-    low, high = np.sort(fsts)[[(len(fsts) - 1) // 2, len(fsts) // 2]]
-    return float(low if low == high else (low + high) / 2)
+def median(fsts: np.ndarray) -> np.ndarray:
+    """Returns the median along the last axis; ∞, never NaN, if a middle one is infinite."""
+    ordered, size = np.sort(fsts, axis=-1), fsts.shape[-1]
+    low, high = ordered[..., (size - 1) // 2], ordered[..., size // 2]
+    with np.errstate(invalid="ignore"):
+        return np.where(low == high, low, (low + high) / 2)
 
 
 class SuccessTracker:

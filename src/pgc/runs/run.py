@@ -14,6 +14,7 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import pyarrow.parquet as pq
 from pgc.config import TrainConfig, from_yaml, to_yaml
 from pgc.config.files import refuse_code
 from pgc.config.problem import Problem, build
-from pgc.engines.trials import Arrivals
+from pgc.engines.simulation import Arrivals
 from pgc.errors import PgcError
 from pgc.runs.folder import Folder
 
@@ -77,7 +78,7 @@ class Run(Folder):
     def problem(self) -> Problem:
         """Builds the run's problem; refuses to run code that nobody said to trust."""
         refuse_code(vars(self.config), self.path / "config.yaml", self.run_code)
-        return build(self.config)
+        return _built(self.config)
 
     @property
     def complete(self) -> bool:
@@ -165,3 +166,9 @@ class Run(Folder):
 def fingerprint(config: TrainConfig) -> str:
     """Returns a hash that tells configurations apart."""
     return hashlib.sha256(to_yaml(config, as_before=True).encode()).hexdigest()
+
+
+@lru_cache(4)
+def _built(config: TrainConfig) -> Problem:
+    """Returns the problem of a config; several steps at the end of a run ask for the same one."""
+    return build(config)

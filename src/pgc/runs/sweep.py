@@ -20,10 +20,10 @@ import numpy as np
 from pgc import __version__
 from pgc.config import TrainConfig
 from pgc.config.problem import Problem, build
-from pgc.engines import simulation
-from pgc.engines.backend import Backend, plays_on_host, program_of, scores_of, trials_of
+from pgc.engines import compiled_simulation
+from pgc.engines.backend import Backend, plays_on_host, program_of, scores_of, simulation_of
 from pgc.engines.crew import Crew
-from pgc.engines.trials import Arrivals, Trials
+from pgc.engines.simulation import Arrivals, Simulation
 from pgc.errors import PgcError
 from pgc.runs import metrics
 from pgc.runs.collect import collect
@@ -43,7 +43,7 @@ class Cell:
 
     name: str
     config: TrainConfig
-    whole: int | None = None
+    figure_trials: int | None = None
     """How many trials, from the first on, run to the end and give the curves and the final scores;
     None means all of them. The others stop once they have succeeded, which does not change their
     first success time."""
@@ -72,14 +72,14 @@ class Batch:
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells, self.problems = list(cells), [cell.problem for cell in cells]
-        self.trials = trials_of(*self.problems)
+        self.simulation = simulation_of(*self.problems)
         trials = [cell.config.trials for cell in cells]
         self.first = np.cumsum([0, *trials])
         self.most = np.repeat([cell.config.submissions for cell in cells], trials)
         self.stops = np.concatenate([np.arange(c.config.trials) >= _whole(c) for c in cells])
         # On the host, how much a round plays depends on timing, and so would where a trial stops.
         assert not (plays_on_host(self.problems[0]) and self.stops.any())
-        self.trials.watched = bool(self.stops.any())
+        self.simulation.stopped_by_caller = bool(self.stops.any())
         self.tracker = metrics.SuccessTracker(
             sum(trials), self.problems[0].training.world.score_threshold
         )
@@ -113,11 +113,11 @@ class Batch:
         Call after all blocks of a round were recorded.
         """
         self.rounds += ~self.done
-        self.block_rounds += -(-np.sum(~self.done) // self.trials.lanes)
+        self.block_rounds += -(-np.sum(~self.done) // self.simulation.lanes)
         succeeded = self.stops & np.isfinite(self.tracker.fst) & ~self.done
         if succeeded.any():
-            self.trials.stop(np.flatnonzero(succeeded).tolist())
-        self.done = ~self.trials.collecting
+            self.simulation.stop(np.flatnonzero(succeeded).tolist())
+        self.done = ~self.simulation.collecting
 
     def work(self) -> tuple[float, float]:
         """Returns how much work is done and how much is left, in rounds of a block.
@@ -127,7 +127,7 @@ class Batch:
         left = np.where(
             self.done, 0.0, self.rounds * (self.most / np.maximum(self.received, 1) - 1)
         )
-        slowest_of_each_block = np.sort(left)[::-1][:: self.trials.lanes]
+        slowest_of_each_block = np.sort(left)[::-1][:: self.simulation.lanes]
         return float(self.block_rounds[0]), float(slowest_of_each_block.sum())
 
     def outcomes(self, crew: Crew | None) -> dict[str, Outcome]:
@@ -156,7 +156,7 @@ class Batch:
         training = self.problems[0].training  # world, policy and population are part of the program
         made = {}
         for name in ("theta", "average"):
-            thetas, scores = self.trials.collected(name), np.full(len(self.stops), np.nan)
+            thetas, scores = self.simulation.collected(name), np.full(len(self.stops), np.nan)
             for setting in {(cell.config.eval_episodes, cell.config.seed) for cell in self.cells}:
                 like = [
                     (cell.config.eval_episodes, cell.config.seed) == setting for cell in self.cells
@@ -172,14 +172,14 @@ class Batch:
 
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Returns the whole state: its arrays, and the tracker's state as plain values."""
-        arrays = {f"simulation{name}": leaf for name, leaf in self.trials.arrays().items()}
+        arrays = {f"simulation{name}": leaf for name, leaf in self.simulation.arrays().items()}
         for i, sampler in enumerate(self.samplers):
             arrays |= {f"sums{i}": sampler.sums, f"counts{i}": sampler.counts}
         return arrays | {name: getattr(self, name) for name in COUNTED}, self.tracker.save()
 
     def load(self, arrays: dict[str, np.ndarray], tracked: dict[str, Any]) -> None:
         """Restores a state that `save` returned."""
-        self.trials.restore(
+        self.simulation.restore(
             {
                 k.removeprefix("simulation"): v
                 for k, v in arrays.items()
@@ -224,7 +224,7 @@ def run(
             crew,
             stop_asked=stop_asked,
             checkpoint_seconds=checkpoint_seconds,
-            resume=f" in {folder.path}: continue it with --resume",
+            how_to_go_on=f" in {folder.path}: continue it with --resume",
         ):
             return None
         return work.finish(crew)
@@ -244,14 +244,14 @@ class Sweep:
         self.began = time.monotonic()
         self._round: list[Batch] = []
 
-    def running(self) -> list[Trials]:
-        """Returns the trials of every batch in which some trial still collects."""
-        self._round = [batch for batch in self.batches if batch.trials.running]
-        return [batch.trials for batch in self._round]
+    def running(self) -> list[Simulation]:
+        """Returns the simulation of every batch in which some trial still collects."""
+        self._round = [batch for batch in self.batches if batch.simulation.running]
+        return [batch.simulation for batch in self._round]
 
-    def note(self, trials: Trials, happened: Arrivals) -> None:
-        """Records what arrived, in the batch that `trials` belongs to."""
-        next(batch for batch in self._round if batch.trials is trials).note(happened)
+    def note(self, simulation: Simulation, happened: Arrivals) -> None:
+        """Records what arrived, in the batch that `simulation` belongs to."""
+        next(batch for batch in self._round if batch.simulation is simulation).note(happened)
 
     def end_round(self) -> None:
         """Stops trials whose outcome is known, and reports progress."""
@@ -328,14 +328,18 @@ def facts(folder: Folder) -> dict[str, Any]:
 
 
 def _whole(cell: Cell) -> int:
-    return cell.config.trials if cell.whole is None else min(cell.whole, cell.config.trials)
+    return (
+        cell.config.trials
+        if cell.figure_trials is None
+        else min(cell.figure_trials, cell.config.trials)
+    )
 
 
 def _batches(cells: Sequence[Cell]) -> list[Batch]:
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(program_of(cell.problem), []).append(cell)
-    return simulation.on_every_core(Batch, groups.values())
+    return compiled_simulation.on_every_core(Batch, groups.values())
 
 
 def _tell(batches: Sequence[Batch], progress: Progress) -> None:
@@ -354,4 +358,4 @@ def _demand_same(notes: dict[str, str], cells: Sequence[Cell], folder: Folder) -
 
 
 def _fingerprint(cells: Sequence[Cell]) -> str:
-    return json.dumps([[cell.name, cell.whole, fingerprint(cell.config)] for cell in cells])
+    return json.dumps([[cell.name, cell.figure_trials, fingerprint(cell.config)] for cell in cells])

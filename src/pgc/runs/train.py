@@ -15,13 +15,13 @@ import numpy as np
 from pgc.config import TrainConfig, configure
 from pgc.config.files import code_in
 from pgc.config.problem import Problem, build
-from pgc.engines.backend import Backend, scores_of, trials_of
+from pgc.engines.backend import Backend, scores_of, simulation_of
 from pgc.engines.crew import Crew
-from pgc.engines.trials import Arrivals, Trials
+from pgc.engines.simulation import Arrivals, Simulation
 from pgc.errors import Interrupted, PgcError
 from pgc.local_training.learnt import policy_notes
 from pgc.local_training.policies.actor_critic import ActorCritic
-from pgc.privacy.statement import privacy_statement
+from pgc.privacy.statement import epsilon_in_words, privacy_statement
 from pgc.runs import figures, metrics
 from pgc.runs.collect import collect
 from pgc.runs.folder import new_path
@@ -55,22 +55,19 @@ def train(
     >>> run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)        # doctest: +SKIP
     >>> run.summary["final_success_ratio"]                              # doctest: +SKIP
     """
+    backend = Backend(engine, address, processes)
     if resume is not None:
         if config is not None or settings or out is not None:
             raise PgcError("resume takes every setting from the run itself; give nothing else")
         run = Run.open(Path(resume), run_code=run_code)
         problem = run.problem()
-        return (
-            run
-            if run.complete
-            else _finish(
-                run, problem, Backend(engine, address, processes), progress, checkpoint_seconds
-            )
-        )
+        if run.complete:
+            return run
+        backend.check(problem)
+        return _finish(run, problem, backend, progress, checkpoint_seconds)
     if config is not None and settings:
         raise PgcError("give either a config or settings by name, not both")
     problem = build(config if config is not None else configure(**settings))
-    backend = Backend(engine, address, processes)
     backend.check(problem)
     default = new_path(f"{problem.config.mechanism}-eps{problem.config.epsilon:g}")
     run = Run.create(Path(out) if out is not None else default, problem.config)
@@ -102,7 +99,7 @@ class Session:
         self.run, self.problem, self.crew = run, problem, crew
         self.progress, self.stop_asked = progress, stop_asked
         config = problem.config
-        self.trials = trials_of(problem)
+        self.simulation = simulation_of(problem)
         self.tracker = metrics.SuccessTracker(config.trials, problem.training.world.score_threshold)
         self.received = np.zeros(config.trials, np.int64)
         self.ones = 0
@@ -115,7 +112,7 @@ class Session:
         self.began = time.monotonic() - self.seconds
 
     def finish(self, checkpoint_seconds: float) -> Run:
-        """Collect until every trial is done, and write the results."""
+        """Collects until every trial is done, and writes the results."""
         how = f"pgc train --resume {self.run.path}"
         if code_in(vars(self.run.config)):
             how += " --run-code"
@@ -124,18 +121,18 @@ class Session:
             self.crew,
             stop_asked=self.stop_asked,
             checkpoint_seconds=checkpoint_seconds,
-            resume=f": {how}",
+            how_to_go_on=f": {how}",
         ):
             raise Interrupted(f"stopped; continue with: {how}")
         self.checkpoint()
         self._write_results()
         return self.run
 
-    def running(self) -> list[Trials]:
-        """Returns the trials, as long as any of them still collects."""
-        return [self.trials] if self.trials.running else []
+    def running(self) -> list[Simulation]:
+        """Returns the simulation, as long as any of its trials still collects."""
+        return [self.simulation] if self.simulation.running else []
 
-    def note(self, trials: Trials, happened: Arrivals) -> None:
+    def note(self, simulation: Simulation, happened: Arrivals) -> None:
         """Keeps a row for each submission that arrived, and updates the counts."""
         self.unwritten.append(happened)
         self.received += np.bincount(happened.trial, minlength=len(self.received))
@@ -147,7 +144,7 @@ class Session:
         """Reports progress; there is nothing to stop, because trials stop by themselves."""
         if self.progress:
             in_all = self.problem.config.submissions * len(self.received)
-            done, words = int(self.received.sum()), figures.epsilon_in_words(self.problem)
+            done, words = int(self.received.sum()), epsilon_in_words(self.problem)
             self.progress(
                 done,
                 in_all,
@@ -168,7 +165,7 @@ class Session:
             self.parts += 1
             self.unwritten = []
         self.run.write_checkpoint(
-            self.trials.arrays(),
+            self.simulation.arrays(),
             {
                 "parts": self.parts,
                 "received": self.received.tolist(),
@@ -181,7 +178,7 @@ class Session:
 
     def _restore(self) -> None:
         arrays, progress = self.run.read_checkpoint()
-        self.trials.restore(arrays)
+        self.simulation.restore(arrays)
         self.parts, self.env_steps, self.ones = (
             progress["parts"],
             progress["env_steps"],
@@ -194,7 +191,7 @@ class Session:
 
     def _write_results(self) -> None:
         problem, config = self.problem, self.problem.config
-        theta, averaged = self.trials.collected("theta"), self.trials.collected("average")
+        theta, averaged = self.simulation.collected("theta"), self.simulation.collected("average")
         known = isinstance(problem.training.policy, ActorCritic)
         notes = policy_notes(problem.training.recipe if known else None)
         self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged}, notes)
@@ -227,7 +224,7 @@ class Session:
             "trials": config.trials,
             "seed": config.seed,
             "threshold": threshold,
-            "fst_median": metrics.median(fst),
+            "fst_median": float(metrics.median(fst)),
             "success_ratio": float(metrics.success_ratio(fst, config.submissions)[0]),
             "auc": metrics.auc(fst, config.submissions),
             "final_score_mean": float(final.mean()),
@@ -236,8 +233,8 @@ class Session:
             "averaged_success_ratio": float(np.mean(average >= threshold)),
             "received": int(self.received.sum()),
             "stopped_trials": int(np.sum(self.received < config.submissions)),
-            "unused_reports": int(self.trials.collected("buffer_count").sum()),
-            "discarded_reports": int(self.trials.collected("discarded").sum()),
+            "unused_reports": int(self.simulation.collected("buffer_count").sum()),
+            "discarded_reports": int(self.simulation.collected("discarded").sum()),
             "success_rate_estimate": None,
             "env_steps": self.env_steps,
             "seconds": round(seconds, 3),

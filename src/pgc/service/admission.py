@@ -42,7 +42,7 @@ class Issued(NamedTuple):
     token: bytes
 
 
-class Ask(NamedTuple):
+class OfferRequest(NamedTuple):
     """A request for an offer. `fresh` is the offer to issue if the token holds none."""
 
     fresh: Issued
@@ -53,7 +53,7 @@ class Ask(NamedTuple):
         return self.fresh.token
 
 
-class Answer(NamedTuple):
+class ReportRequest(NamedTuple):
     """A report that came with a token. Its payload is known to be one the mechanism can make."""
 
     token: bytes
@@ -71,7 +71,11 @@ class Admission:
     """
 
     def __init__(
-        self, now: int, left: dict[bytes, int], opened: Iterable[Issued], answered: Iterable[Answer]
+        self,
+        now: int,
+        left: dict[bytes, int],
+        opened: Iterable[Issued],
+        answered: Iterable[ReportRequest],
     ) -> None:
         """Starts with what the store knows at the time `now`.
 
@@ -82,7 +86,7 @@ class Admission:
         self._now, self._left = now, left
         self._held: dict[bytes, list[Issued]] = {}
         self.issued: list[Issued] = []
-        self.accepted: list[Answer] = []
+        self.accepted: list[ReportRequest] = []
         self.spent: Counter[bytes] = Counter()
         self._answered = {answer.offer_id: answer for answer in answered}
         self._late: set[tuple[bytes, int]] = set()
@@ -92,11 +96,15 @@ class Admission:
             else:
                 self._late.add((offer.token, offer.offer_id))
 
-    def decide(self, request: Ask | Answer) -> Issued | Verdict:
+    def decide(self, request: OfferRequest | ReportRequest) -> Issued | Verdict:
         """Decides the next request of the group."""
         if request.token not in self._left:
             return Verdict.UNKNOWN_TOKEN
-        return self._offer(request.fresh) if isinstance(request, Ask) else self._report(request)
+        return (
+            self._offer(request.fresh)
+            if isinstance(request, OfferRequest)
+            else self._report(request)
+        )
 
     def _offer(self, fresh: Issued) -> Issued | Verdict:
         held = self._held.setdefault(fresh.token, [])
@@ -110,7 +118,7 @@ class Admission:
         self.issued.append(fresh)
         return fresh
 
-    def _report(self, report: Answer) -> Verdict:
+    def _report(self, report: ReportRequest) -> Verdict:
         before = self._answered.get(report.offer_id)
         if before is not None:
             return Verdict.DUPLICATE if report._replace(token=b"") == before else Verdict.CONFLICT

@@ -33,6 +33,7 @@ from starlette.types import Receive, Scope, Send
 from pgc import __version__
 from pgc.config import to_yaml
 from pgc.errors import PgcError
+from pgc.randomise.budget import NANO
 from pgc.service import is_loopback
 from pgc.service.admission import Verdict
 from pgc.service.keeper import Keeper
@@ -107,14 +108,14 @@ def make_app(keeper: Keeper) -> FastAPI:
     async def model_card(model: str) -> dict[str, Any]:
         """What is public about a model: settings, progress, price."""
         it = keeper.models[_known(keeper, model)]
-        received, buffered = keeper.accepted(model)
+        so_far = keeper.progress(model)
         return {
             "model": model,
             "version": it.published.version,
-            "received": received,
-            "buffered": buffered,
+            "received": so_far.accepted,
+            "buffered": so_far.unapplied,
             "mechanism": it.query.name,
-            "epsilon_per_report": it.query.cost / 10**9,
+            "epsilon_per_report": it.query.cost / NANO,
             "numbers": len(it.published.template.theta),
             "world": None if it.training is None else it.config.world,
             "recipe": None if it.recipe is None else it.recipe.card,
@@ -259,8 +260,8 @@ def make_operator_app(keeper: Keeper, secret: str) -> FastAPI:
         lines += ["# TYPE pgc_updates gauge", f"pgc_updates {int(keeper.leads)}"]
         gauges: dict[str, Callable[[str], int]] = {
             "version": lambda name: keeper.models[name].published.version,
-            "received": lambda name: keeper.accepted(name)[0],
-            "buffered": lambda name: keeper.accepted(name)[1],
+            "received": lambda name: keeper.progress(name).accepted,
+            "buffered": lambda name: keeper.progress(name).unapplied,
         }
         for gauge, value in gauges.items():
             lines.append(f"# TYPE pgc_model_{gauge} gauge")

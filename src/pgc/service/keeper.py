@@ -25,9 +25,9 @@ from pgc.config import TrainConfig, from_yaml, to_yaml
 from pgc.config.files import refuse_code
 from pgc.errors import PgcError
 from pgc.service import store
-from pgc.service.admission import Answer, Ask, Issued, Verdict
+from pgc.service.admission import Issued, OfferRequest, ReportRequest, Verdict
+from pgc.service.database import Database
 from pgc.service.model import Model
-from pgc.service.schema import Store
 from pgc.service.updater import Updater
 from pgc.service.watch import Point
 from pgc.service.writer import Busy, Writer
@@ -60,7 +60,7 @@ class Keeper:
 
     def __post_init__(self) -> None:
         """Opens the store, and recovers every model from it."""
-        self.database = Store(self.url)
+        self.database = Database(self.url)
         self._made_here: set[str] = set()
         self._updater = Updater(self.database, self.models, self._found)
         self._writer = Writer(self.database, lambda: self.clock(), self._updater.wake)
@@ -100,13 +100,13 @@ class Keeper:
         crash.
         """
         model = self._model(name)
-        if self.accepted(name)[1] > MOST_BEHIND + int(model.aggregator.buffer_size):
+        if self.progress(name).unapplied > MOST_BEHIND + int(model.aggregator.buffer_size):
             raise Busy
         expires_at = int(self.clock()) + self.offer_seconds
         fresh = Issued(
             secrets.randbits(64), model.published.version, expires_at, name, store.hash_token(token)
         )
-        return self._submit("offers", Ask(fresh))
+        return self._submit("offers", OfferRequest(fresh))
 
     def is_at_hand(self, issued: Issued) -> bool:
         """Returns whether the version that an offer was issued for is in memory."""
@@ -121,12 +121,9 @@ class Keeper:
             issued.offer_id, issued.expires_at
         )
 
-    def accepted(self, name: str) -> tuple[int, int]:
-        """Returns how many reports all front ends accepted, and how many are in no version yet.
-
-        The numbers are those of the last look at the store.
-        """
-        return self._updater.accepted(name)
+    def progress(self, name: str) -> store.Progress:
+        """Returns how far a model has come over all front ends, at the last look at the store."""
+        return self._updater.progress(name)
 
     def report(self, token: str, name: str, data: bytes) -> Future[Issued | Verdict]:
         """Step 4, first half: stores a report once, and returns a future of the verdict.
@@ -141,10 +138,10 @@ class Keeper:
             self.counts["reports", "malformed"] += 1
             raise
         return self._submit(
-            "reports", Answer(store.hash_token(token), name, offer_id, version, payload)
+            "reports", ReportRequest(store.hash_token(token), name, offer_id, version, payload)
         )
 
-    def _submit(self, what: str, request: Ask | Answer) -> Future[Issued | Verdict]:
+    def _submit(self, what: str, request: OfferRequest | ReportRequest) -> Future[Issued | Verdict]:
         future = self._writer.submit(request)
         future.add_done_callback(lambda done: self._count(what, done))
         return future
@@ -193,7 +190,7 @@ class Keeper:
         model = self._model(name)
         with self.database.writing() as db:
             old, newest, accepted = store.roll_back(db, name, version)
-            state = model.restored(model.unpack(old.state), model.unpack(newest.state), accepted)
+            state = model.rolled_back(model.unpack(old.state), model.unpack(newest.state), accepted)
             number = int(state.version)
             store.keep_versions(
                 db, name, newest.version, [store.Kept(number, accepted, model.pack(state), version)]
@@ -224,7 +221,7 @@ class Keeper:
         return self.models[name]
 
 
-def issue_tokens(database: Store, count: int, submissions: int) -> list[str]:
+def issue_tokens(database: Database, count: int, submissions: int) -> list[str]:
     """Returns new tokens, each good for `submissions` reports; only their hashes are stored."""
     if count < 1 or not 1 <= submissions < 2**31:
         raise PgcError(

@@ -86,7 +86,7 @@ class Model:
 
     name: str
     config: TrainConfig
-    initial: np.ndarray | None = None
+    theta_0: np.ndarray | None = None
     """θ_0 of a policy that only the devices know; by default zeros."""
     aggregator: Aggregator = field(init=False)
     deliverer: Deliverer = field(init=False)
@@ -128,12 +128,12 @@ class Model:
             self.training = None
             mechanism, self.score_bit = own.mechanism, own.score_bit
             theta = jnp.asarray(
-                np.zeros(mechanism.dim) if self.initial is None else self.initial, jnp.float32
+                np.zeros(mechanism.dim) if self.theta_0 is None else self.theta_0, jnp.float32
             )
         self.query = Query.of(mechanism, 0.0 if self.score_bit is None else self.score_bit.epsilon)
         self.state = self.aggregator.start(theta, self.deliverer.basis(theta))
         self.published = self.as_published(self.state)
-        self.take([], [])  # compiles now, and not for the first report
+        self.accept([], [])  # compiles now, and not for the first report
 
     @property
     def recipe(self) -> Recipe | None:
@@ -152,7 +152,7 @@ class Model:
 
     @property
     def at_once(self) -> int:
-        """The most reports that one call of `take` takes."""
+        """The most reports that one call of `accept` takes."""
         return max(1, min(AT_ONCE, NUMBERS_AT_ONCE // len(self.state.theta)))
 
     def as_published(self, state: AggregatorState) -> Published:
@@ -174,7 +174,7 @@ class Model:
         averaged = np.asarray(state.average, np.float32)
         return Published(int(state.version), template, averaged, self.recipe)
 
-    def take(self, estimates: Sequence[np.ndarray], versions: Sequence[int]) -> int:
+    def accept(self, estimates: Sequence[np.ndarray], versions: Sequence[int]) -> int:
         """Step 4: takes decoded reports until a new version is made; returns how many it took.
 
         The compiled loop is the same for any number of reports, so grouping them changes no bit.
@@ -186,12 +186,12 @@ class Model:
         some = min(len(estimates), self.at_once)
         if some:
             rows[:some], of[:some] = estimates[:some], versions[:some]
-        self.state, taken = _take(
+        self.state, taken = _accept(
             self.deliverer, self.aggregator, self.state, rows, of, np.int32(some)
         )
         return int(taken)
 
-    def restored(
+    def rolled_back(
         self, old: AggregatorState, now: AggregatorState, received: int
     ) -> AggregatorState:
         """Returns the earlier state `old` with the version number that follows that of `now`.
@@ -234,7 +234,7 @@ class Model:
 
 
 @partial(jax.jit, static_argnums=0)
-def _take(
+def _accept(
     deliverer: Deliverer,
     aggregator: Aggregator,
     state: AggregatorState,

@@ -11,8 +11,8 @@ from pgc.config import from_yaml
 from pgc.config.files import refuse_code
 from pgc.errors import PgcError
 from pgc.service import store
+from pgc.service.database import Database
 from pgc.service.model import Model
-from pgc.service.schema import Store
 from pgc.update.aggregator import AggregatorState
 
 
@@ -30,7 +30,7 @@ class Replayed(NamedTuple):
     bit."""
 
 
-def replay(database: Store, name: str, *, run_code: bool = False) -> Replayed:
+def replay(database: Database, name: str, *, run_code: bool = False) -> Replayed:
     """Computes a model again from version 0, report by report, and compares its versions.
 
     Refuses a store in which the numbers of reports have a gap, or an offer was answered twice, and,
@@ -52,7 +52,7 @@ def replay(database: Store, name: str, *, run_code: bool = False) -> Replayed:
     if first is not None:
         model.state = model.unpack(first.state)  # θ_0 may be the operator's own
     restored = sorted(
-        (row.reports, version, row.restored)
+        (row.applied, version, row.restored)
         for version, row in listed.items()
         if row.restored is not None
     )
@@ -86,14 +86,14 @@ def replay(database: Store, name: str, *, run_code: bool = False) -> Replayed:
                     f"{name}: version {number} was rolled back from another version than "
                     f"{model.version}"
                 )
-            model.state = model.restored(states[target], model.state, accepted)
+            model.state = model.rolled_back(states[target], model.state, accepted)
             arrived()
         if report is None:
             break
         if restored and restored[0][1] == model.version + 1:
             continue  # it was accepted, and then dropped by the rollback that follows
         before = model.version
-        model.take(
+        model.accept(
             [model.estimate(report.offer_id, report.payload, bases[report.version])],
             [report.version],
         )

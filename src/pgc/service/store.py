@@ -13,7 +13,7 @@ from typing import NamedTuple
 import sqlalchemy as sql
 
 from pgc.errors import PgcError
-from pgc.service.admission import Admission, Answer, Ask, Issued, Verdict
+from pgc.service.admission import Admission, Issued, OfferRequest, ReportRequest, Verdict
 from pgc.service.schema import models, offers, reports, tokens, versions
 
 HOUR = 3600
@@ -114,7 +114,9 @@ def count_tokens(db: sql.Connection) -> Tally:
 # Offers and reports
 
 
-def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> list[Issued | Verdict]:
+def admit(
+    db: sql.Connection, requests: Sequence[OfferRequest | ReportRequest], now: int
+) -> list[Issued | Verdict]:
     """Decides a group of requests and writes the results; returns the decision on each request.
 
     It takes a few statements, however many requests there are.
@@ -129,7 +131,9 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
     )
     left = {row.hash: row.left for row in known if not row.revoked}
     opened = db.execute(sql.select(offers).where(offers.c.token.in_(list(left))))
-    answering = [_key(request.offer_id) for request in requests if isinstance(request, Answer)]
+    answering = [
+        _key(request.offer_id) for request in requests if isinstance(request, ReportRequest)
+    ]
     admission = Admission(
         now,
         left,
@@ -175,12 +179,15 @@ def admit(db: sql.Connection, requests: Sequence[Ask | Answer], now: int) -> lis
     return verdicts
 
 
-def _answered(db: sql.Connection, keys: list[bytes]) -> Iterable[Answer]:
+def _answered(db: sql.Connection, keys: list[bytes]) -> Iterable[ReportRequest]:
     rows = db.execute(sql.select(reports).where(reports.c.offer_id.in_(keys)))
-    return [Answer(b"", row.model, _number(row.offer_id), row.version, row.payload) for row in rows]
+    return [
+        ReportRequest(b"", row.model, _number(row.offer_id), row.version, row.payload)
+        for row in rows
+    ]
 
 
-def _append(db: sql.Connection, model: str, answers: list[Answer]) -> None:
+def _append(db: sql.Connection, model: str, answers: list[ReportRequest]) -> None:
     """Appends reports to those of a model.
 
     The model's row is locked until the commit, so reports are in the order of the commits.
@@ -255,15 +262,29 @@ def count_accepted(db: sql.Connection, model: str, *, lock: bool = False) -> int
     return int(db.execute(query.with_for_update() if lock else query).scalar_one())
 
 
-def progress(db: sql.Connection, model: str) -> tuple[int, int]:
-    """Returns how many reports were accepted, and how many of them went into versions."""
+class Progress(NamedTuple):
+    """How far a model has come, counted over all front ends."""
+
+    accepted: int
+    """Reports that were accepted."""
+    applied: int
+    """How many of them went into versions."""
+
+    @property
+    def unapplied(self) -> int:
+        """How many of them are in no version yet: in the buffer, or waiting for the updater."""
+        return self.accepted - self.applied
+
+
+def progress(db: sql.Connection, model: str) -> Progress:
+    """Returns how far a model has come."""
     applied = (
         sql.select(sql.func.max(versions.c.applied))
         .where(versions.c.model == model)
         .scalar_subquery()
     )
     row = db.execute(sql.select(models.c.accepted, applied).where(models.c.name == model)).one()
-    return int(row[0]), int(row[1])
+    return Progress(int(row[0]), int(row[1]))
 
 
 def keep_versions(db: sql.Connection, model: str, after: int, made: Sequence[Kept]) -> None:
@@ -323,7 +344,7 @@ class Listed(NamedTuple):
     """A version in the public history."""
 
     version: int
-    reports: int
+    applied: int
     made_at: int
     restored: int | None
 

@@ -22,8 +22,9 @@ import numpy as np
 import sqlalchemy as sql
 
 from pgc.service import store
+from pgc.service.database import Database, explicit
 from pgc.service.model import Model, Published
-from pgc.service.schema import LOCK, Store, explicit
+from pgc.service.schema import LOCK
 
 log = logging.getLogger("pgc.service")
 POLL_SECONDS = 0.1
@@ -36,17 +37,19 @@ RECENT, RECENT_NUMBERS = 2000, 2**24
 class Lease:
     """The right to update θ, which one process holds at a time."""
 
-    def __init__(self, database: Store) -> None:
-        self._store = database
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._session: sql.Connection | None = None
         self._file: int | None = None
 
     def take(self) -> bool:
         """Takes the lease if it is free; returns whether this process holds it."""
-        if self._store.path is not None:
-            return self._take_file(str(self._store.path) + ".updater")
+        if self._database.path is not None:
+            return self._take_file(str(self._database.path) + ".updater")
         if self._session is None:
-            session = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            session = self._database.engine.connect().execution_options(
+                isolation_level="AUTOCOMMIT"
+            )
             if not session.execute(
                 sql.text("SELECT pg_try_advisory_lock(:a, 1)"), {"a": LOCK}
             ).scalar_one():
@@ -66,7 +69,7 @@ class Lease:
     def writing(self) -> Iterator[sql.Connection]:
         """Opens a transaction that fails if the lease is lost."""
         if self._session is None:
-            with self._store.writing() as db:
+            with self._database.writing() as db:
                 yield db
             return
         with explicit(self._session, "BEGIN") as db:
@@ -99,13 +102,13 @@ class Updater:
     """A thread that updates the models, or loads the versions of the process that does."""
 
     def __init__(
-        self, database: Store, models: dict[str, Model], found: Callable[[str, str], Model]
+        self, database: Database, models: dict[str, Model], found: Callable[[str, str], Model]
     ) -> None:
         """Starts the thread. `found` makes a model from its name and its config in the store."""
-        self._store, self._models, self._found = database, models, found
+        self._database, self._models, self._found = database, models, found
         self._lease, self._leads = Lease(database), False
         self._applied: dict[str, int] = {}
-        self._accepted: dict[str, tuple[int, int]] = {}
+        self._progress: dict[str, store.Progress] = {}
         self._recent: dict[tuple[str, int], Published] = {}
         self._lock = threading.Lock()
         self._wake, self._stop, self._turned = threading.Event(), False, threading.Condition()
@@ -128,7 +131,7 @@ class Updater:
 
         If another process leads, it only waits until this one has looked at the store.
         """
-        with self._store.reading() as db:
+        with self._database.reading() as db:
             wanted = {name: store.count_accepted(db, name) for name in store.list_models(db)}
         with self._turned:
             turn = self._turns + 2  # the turn under way may have looked before this call
@@ -148,7 +151,7 @@ class Updater:
         """Returns a version that was offered, however old."""
         made = self.recent(name, version)
         if made is None:
-            with self._store.reading() as db:
+            with self._database.reading() as db:
                 kept = store.load_version(db, name, version)
             if kept is None:
                 raise LookupError(f"version {version} of {name} is not kept")
@@ -156,12 +159,9 @@ class Updater:
             self._remember(name, made)
         return made
 
-    def accepted(self, name: str) -> tuple[int, int]:
-        """Returns how many reports were accepted, and how many of them are in no version yet.
-
-        The numbers are those of the last look at the store.
-        """
-        return self._accepted[name]
+    def progress(self, name: str) -> store.Progress:
+        """Returns how far a model had come at the last look at the store."""
+        return self._progress[name]
 
     def close(self) -> None:
         """Stops the thread, and leaves the lease to another process."""
@@ -205,7 +205,7 @@ class Updater:
                 "this process updates θ" if leads else "this process does not update θ any more"
             )
             self._leads = leads
-        with self._store.reading() as db:
+        with self._database.reading() as db:
             listed = store.list_models(db)
         failed: list[Exception] = []
         for name, config in listed.items():
@@ -226,7 +226,7 @@ class Updater:
             self._swept = time.monotonic()
             with self._lease.writing() as db:
                 store.sweep(db, int(time.time()))
-            self._store.checkpoint()
+            self._database.checkpoint()
         with self._turned:
             self._turns += 1
             self._turned.notify_all()
@@ -236,11 +236,11 @@ class Updater:
 
         If this process leads, applies accepted reports in order, and stores each new version.
         """
-        with self._store.reading() as db:
+        with self._database.reading() as db:
             newest = store.newest_version(db, model.name)
         if model.name not in self._applied or newest != model.published.version:
             self._load(model)
-        with self._store.reading() as db:
+        with self._database.reading() as db:
             waiting = (
                 store.reports_after(db, model.name, self._applied[model.name], model.at_once)
                 if self._leads
@@ -252,13 +252,12 @@ class Updater:
         self._look(model)
 
     def _look(self, model: Model) -> None:
-        with self._store.reading() as db:
-            accepted, applied = store.progress(db, model.name)
-        self._accepted[model.name] = accepted, accepted - applied
+        with self._database.reading() as db:
+            self._progress[model.name] = store.progress(db, model.name)
 
     def _load(self, model: Model) -> None:
         """Loads the newest version from the store."""
-        with self._store.reading() as db:
+        with self._database.reading() as db:
             kept = store.load_version(db, model.name)
         assert kept is not None
         model.state, self._applied[model.name] = model.unpack(kept.state), kept.applied
@@ -271,7 +270,7 @@ class Updater:
         done = 0
         while done < len(waiting):
             before = model.version
-            done += model.take(estimates[done:], [report.version for report in waiting[done:]])
+            done += model.accept(estimates[done:], [report.version for report in waiting[done:]])
             if model.version != before:
                 kept = store.Kept(model.version, waiting[done - 1].seq, model.pack())
                 made.append((kept, model.as_published(model.state)))

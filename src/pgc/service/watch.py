@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pgc.engines.evaluation import greedy_scores
+from pgc.errors import first_line
 from pgc.local_training.worlds.base import CompiledWorld
 from pgc.service import store
 from pgc.service.admission import Verdict
@@ -65,14 +66,14 @@ async def watch(keeper: Keeper) -> None:
                     log.info("%s", line, extra=OURS)
                 before, said = now, time.monotonic()
         except Exception as error:
-            log.error("could not look at the models: %s", str(error).partition("\n")[0])
+            log.error("could not look at the models: %s", first_line(error))
         await asyncio.sleep(LOOK_SECONDS)
 
 
 def look(keeper: Keeper, model: Model) -> Point:
     """Returns where a model stands now."""
     training, published, score_bit = model.training, model.published, model.score_bit
-    received, _ = keeper.accepted(model.name)
+    received = keeper.progress(model.name).accepted
     score = success = margin = None
     # what plays on the host would take too long here
     if training is not None and isinstance(training.world, CompiledWorld):
@@ -98,7 +99,7 @@ def lines(keeper: Keeper, counts: Counter[tuple[str, str]], seconds: float) -> l
     """Says what happened: one line for each model, and one for accepted and refused reports."""
     said = []
     for name, model in keeper.models.items():
-        received, buffered = keeper.accepted(name)
+        received, buffered = keeper.progress(name).accepted, keeper.progress(name).unapplied
         points = keeper.points.get(name)
         known = points and points[-1].score is not None
         score = f", score {points[-1].score:.0f} in the usual world" if points and known else ""

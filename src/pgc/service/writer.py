@@ -13,14 +13,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from pgc.service.admission import Answer, Ask, Issued, Verdict
-from pgc.service.schema import Store
+from pgc.service.admission import Issued, OfferRequest, ReportRequest, Verdict
+from pgc.service.database import Database
 from pgc.service.store import admit
 
 log = logging.getLogger("pgc.service")
 MOST = 256
 """The most requests in one transaction."""
-Waiting = tuple[Ask | Answer, "Future[Issued | Verdict]"]
+Waiting = tuple[OfferRequest | ReportRequest, "Future[Issued | Verdict]"]
 
 
 class Busy(Exception):
@@ -39,19 +39,19 @@ class Writer:
 
     def __init__(
         self,
-        store: Store,
+        database: Database,
         clock: Callable[[], float],
         after: Callable[[], None],
         *,
         most_waiting: int = 2000,
     ) -> None:
-        self._store, self._clock, self._after = store, clock, after
+        self._database, self._clock, self._after = database, clock, after
         self._queue: queue.Queue[Waiting | None] = queue.Queue(most_waiting)
         self._failing = False
         self._thread = threading.Thread(target=self._run, name="pgc-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, request: Ask | Answer) -> Future[Issued | Verdict]:
+    def submit(self, request: OfferRequest | ReportRequest) -> Future[Issued | Verdict]:
         """Returns a future of the decision, which is done when the decision is on disk."""
         future: Future[Issued | Verdict] = Future()
         try:
@@ -66,7 +66,7 @@ class Writer:
         return self._queue.qsize()
 
     def close(self) -> None:
-        """Finish what is waiting, and stop."""
+        """Finishes what is waiting, and stops."""
         self._queue.put(None)
         self._thread.join()
 
@@ -86,7 +86,7 @@ class Writer:
 
     def _write(self, work: list[Waiting]) -> None:
         try:
-            with self._store.writing() as db:
+            with self._database.writing() as db:
                 verdicts = admit(db, [request for request, _ in work], int(self._clock()))
         # no request is acknowledged; a device that sends one again learns whether it was written
         except Exception as error:

@@ -38,9 +38,7 @@ def run_study(
     before the folder is made.
     """
     for cell in cells:
-        _ = (
-            cell.problem
-        )  # built here, so that what cannot be run is refused before the folder is made
+        backend.check(cell.problem)
     statements = {
         cell.name: privacy_statement(cell.problem) for cell in cells if not cell.config.control
     }

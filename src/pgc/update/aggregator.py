@@ -55,7 +55,7 @@ class Aggregator:
     """A report computed from a θ that is more than this many versions old is dropped. None keeps
     all (the paper)."""
     average_from: int | jax.Array = 0
-    """Averaging of θ begins after this many reports; until then the average is θ itself."""
+    """Until this many reports are received, the average is θ itself."""
     trim: float = 0.0
     """In each coordinate, this share of the lowest and of the highest values in the buffer is left
     out of the mean; with 0 nothing is left out (the paper)."""
@@ -94,12 +94,10 @@ class Aggregator:
 
         Its basis is still the old one; `Deliverer.prepare` takes step 1 for it.
         """
-        state = self.take(state, report, version)
+        state = self.add(state, report, version)
         return self.average(jax.lax.cond(self.full(state), self.update, lambda same: same, state))
 
-    def take(
-        self, state: AggregatorState, report: jax.Array, version: jax.Array
-    ) -> AggregatorState:
+    def add(self, state: AggregatorState, report: jax.Array, version: jax.Array) -> AggregatorState:
         """Puts a report into the buffer, or drops it if it is too stale."""
         fresh = (
             jnp.ones((), bool)

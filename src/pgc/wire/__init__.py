@@ -1,5 +1,5 @@
-"""What crosses between a device and an aggregator: `Offer` and `Report`, as bytes. docs/wire.md is
-the specification.
+"""What crosses between the steps: `Offer`, with the `Query` in it, and `Report`, as bytes between a
+device and an aggregator (docs/wire.md); in a simulation, the values in `values.py`.
 """
 
 from pgc.wire.fields import Malformed

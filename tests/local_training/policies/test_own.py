@@ -9,8 +9,8 @@ import pgc
 from pgc.config import configure
 from pgc.config.problem import build
 from pgc.deliver.subspace import TangentSubspace, features
+from pgc.engines.compiled_simulation import CompiledSimulation
 from pgc.engines.jobs import host_policy
-from pgc.engines.simulation import Simulation
 from pgc.errors import PgcError
 from pgc.local_training.estimators.loss import Episode, gradient
 from pgc.local_training.numpy_network import Network
@@ -77,7 +77,7 @@ def test_while_playing_as_well(estimator):
     )
     thetas = []
     for policy in ({}, {"policy": "tests.local_training.policies.test_own:start_alike"}):
-        simulation = Simulation(build(configure(estimator=estimator, **alike, **policy)))
+        simulation = CompiledSimulation(build(configure(estimator=estimator, **alike, **policy)))
         while simulation.running:
             list(simulation.advance())
         thetas.append(simulation.collected("theta")[0])

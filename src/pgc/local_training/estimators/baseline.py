@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.numerics.elimination import ridge_regression
-from pgc.spaces import Bounds
+from pgc.spaces import Bounds, in_box
 
 RIDGE = 1e-3
 """The ridge, as a share of the mean diagonal; it keeps a fit to few steps finite."""
@@ -24,9 +24,7 @@ RIDGE = 1e-3
 
 def features(observation: jax.Array, step: jax.Array, bounds: Bounds, max_steps: int) -> jax.Array:
     """Returns f (features, *batch) of observations (n, *batch) at steps (*batch)."""
-    low, high = (jnp.asarray(end, observation.dtype) for end in zip(*bounds, strict=True))
-    shape = (-1, *[1] * (observation.ndim - 1))
-    x = (observation - ((low + high) / 2).reshape(shape)) * (2 / (high - low)).reshape(shape)
+    x = in_box(observation, bounds)
     time = jnp.broadcast_to(step / max_steps, observation.shape[1:])
     return jnp.concatenate([jnp.stack([jnp.ones_like(time), time, time**2]), x, x**2])
 

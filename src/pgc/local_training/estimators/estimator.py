@@ -29,7 +29,7 @@ from pgc.local_training.policies.actor_critic import Policy
 from pgc.local_training.policies.torch_module import TorchPolicy
 from pgc.local_training.recipe import LossOptions, Recipe
 from pgc.local_training.worlds.base import World
-from pgc.numerics.projection import lift, project
+from pgc.numerics.projection import project, to_theta_space
 
 
 class Step(NamedTuple):
@@ -132,7 +132,9 @@ class Evolution:
     def parameters(self, theta: jax.Array, basis: jax.Array | None, xi: jax.Array) -> jax.Array:
         """Returns the parameters with which a local episode is played: θ + σ W ξ."""
         return theta + self.spread * (
-            lift(basis, xi) if xi.ndim == 1 else jax.vmap(lift, -1, -1)(basis, xi)
+            to_theta_space(basis, xi)
+            if xi.ndim == 1
+            else jax.vmap(to_theta_space, -1, -1)(basis, xi)
         )
 
     def coordinates(

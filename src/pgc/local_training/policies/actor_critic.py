@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.local_training.recipe import Recipe
-from pgc.spaces import Actions
+from pgc.spaces import Actions, in_box
 
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 FLAT = 0.3
@@ -158,9 +158,7 @@ class ActorCritic:
     def _seen(self, observation: jax.Array) -> jax.Array:
         if self.bounds is None:
             return observation
-        low, high = (jnp.asarray(end, observation.dtype) for end in zip(*self.bounds, strict=True))
-        shape = (-1, *[1] * (observation.ndim - 1))
-        return (observation - ((low + high) / 2).reshape(shape)) * (2 / (high - low)).reshape(shape)
+        return in_box(observation, self.bounds)
 
     @property
     def head(self) -> slice:

@@ -28,7 +28,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from pgc.errors import PgcError, in_one_line, require
-from pgc.spaces import Actions, Bounds
+from pgc.spaces import Actions, Bounds, in_box
 
 Function = Callable[[Any, jax.Array], Any]
 
@@ -134,8 +134,7 @@ class OwnPolicy:
     def _one(self, theta: jax.Array, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Returns outputs and value at one observation."""
         if self.bounds:
-            low, high = (jnp.asarray(end, jnp.float32) for end in zip(*self.bounds, strict=True))
-            observation = (observation - (low + high) / 2) * (2 / (high - low))
+            observation = in_box(observation, self.bounds)
         elif self.bounds is not None:  # a picture: it has no bounds but those of a byte
             observation = observation / 255
         made = self.own.function(theta, observation.reshape(self.shape))

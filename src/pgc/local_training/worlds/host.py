@@ -226,10 +226,12 @@ def reset(env: Any, observation: Observation, name: str, seed: int | None) -> np
 def step(
     env: Any, observation: Observation, acting: Acting, action: Any, name: str
 ) -> tuple[np.ndarray, float, bool, bool]:
-    """Takes one step, and returns observation, reward, terminated and truncated."""
+    """Takes one step, and returns observation, reward, terminated and truncated.
+
+    Raises `EnvironmentFailed` if the environment raises, or returns a number that is not finite.
+    """
     try:
-        seen, reward, terminated, truncated, _ = env.step(acting.plain(action))
-        row, reward = observation.flat(seen), float(reward)
+        row, reward, terminated, truncated = plain_step(env, observation, acting, action)
     except Exception as error:
         raise EnvironmentFailed(f"{name} raised {in_one_line(error)} in step") from None
     if not (math.isfinite(reward) and np.isfinite(row).all()):
@@ -237,4 +239,12 @@ def step(
             f"{name} returned {'a reward' if not math.isfinite(reward) else 'an observation'} that "
             "is not finite"
         )
-    return row, reward, bool(terminated), bool(truncated)
+    return row, reward, terminated, truncated
+
+
+def plain_step(
+    env: Any, observation: Observation, acting: Acting, action: Any
+) -> tuple[np.ndarray, float, bool, bool]:
+    """Takes one step of a Gymnasium environment, with vectors in and out; checks nothing."""
+    seen, reward, terminated, truncated, _ = env.step(acting.plain(action))
+    return observation.flat(seen), float(reward), bool(terminated), bool(truncated)

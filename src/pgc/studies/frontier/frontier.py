@@ -17,7 +17,7 @@ from pgc.runs.folder import Folder, new_path
 from pgc.runs.progress import Progress
 from pgc.runs.sweep import Outcome
 from pgc.studies.frontier import pictures, table
-from pgc.studies.frontier.plan import Size, cells
+from pgc.studies.frontier.plan import Settings, cells
 from pgc.studies.pages import read_settings, write_report
 from pgc.studies.study import run_study
 
@@ -40,7 +40,7 @@ def frontier(
     address: str | None = None,
     run_code: bool = False,
 ) -> Folder:
-    """Compare mechanisms over ε in one world, and return the folder with the report in it.
+    """Compares mechanisms over ε in one world, and returns the folder with the report in it.
 
     `run_code` lets a folder that is resumed run the code that its settings name.
     """
@@ -54,10 +54,13 @@ def frontier(
             None,
         ):
             raise PgcError("resume takes every setting from the folder itself; give nothing else")
-        folder, size = Folder(Path(resume)), read_settings(Path(resume), Size, "pgc frontier")
-        refuse_code({"world": size.world}, folder.path / "config.yaml", run_code)
+        folder, settings = (
+            Folder(Path(resume)),
+            read_settings(Path(resume), Settings, "pgc frontier"),
+        )
+        refuse_code({"world": settings.world}, folder.path / "config.yaml", run_code)
     else:
-        size = Size(
+        settings = Settings(
             trials=(QUICK_TRIALS if quick else TRIALS) if trials is None else trials,
             submissions=(QUICK_SUBMISSIONS if quick else SUBMISSIONS)
             if submissions is None
@@ -67,16 +70,18 @@ def frontier(
             quick=quick,
         )
         folder = Folder(Path(out) if out is not None else new_path("frontier"))
-    if size.trials < 2:
-        raise PgcError(f"trials must be at least 2 to compare, not {size.trials}")
-    planned = cells(size)
+    if settings.trials < 2:
+        raise PgcError(f"trials must be at least 2 to compare, not {settings.trials}")
+    planned = cells(settings)
 
     def write(outcomes: Mapping[str, Outcome]) -> None:
-        _write(folder, size, table.rows(size, {cell.name: cell for cell in planned}, outcomes))
+        _write(
+            folder, settings, table.rows(settings, {cell.name: cell for cell in planned}, outcomes)
+        )
 
     return run_study(
         "pgc frontier",
-        size,
+        settings,
         planned,
         folder,
         write,
@@ -86,39 +91,42 @@ def frontier(
     )
 
 
-def _write(folder: Folder, size: Size, rows: list[dict[str, Any]]) -> None:
-    note = (
-        f"{size.world}, {size.trials} trials a cell, {size.submissions:,} reports, seed {size.seed}"
-    )
-    note = f"QUICK LOOK: {note}" if size.quick else note
+def _write(folder: Folder, settings: Settings, rows: list[dict[str, Any]]) -> None:
+    size = f"{settings.trials} trials a cell, {settings.submissions:,} reports"
+    note = f"{settings.world}, {size}, seed {settings.seed}"
+    note = f"QUICK LOOK: {note}" if settings.quick else note
     figures = {
         "score": pictures.by_epsilon(
             rows, "averaged_score", "mean score of the averaged policy over all ψ", note
         ),
         "fst": pictures.by_epsilon(
-            rows, "fst_median", "reports until first success (median)", note, top=size.submissions
+            rows,
+            "fst_median",
+            "reports until first success (median)",
+            note,
+            top=settings.submissions,
         ),
     }
     summary = {
-        "command": _command(size),
-        **asdict(size),
-        "threshold": make_world(size.world).score_threshold,
+        "command": _command(settings),
+        **asdict(settings),
+        "threshold": make_world(settings.world).score_threshold,
         "note": note,
         **sweep.facts(folder),
         "best": {
             f"{epsilon:g}": "none" if math.isinf(epsilon) else table.best(rows, epsilon)["way"]
-            for epsilon in size.epsilons
+            for epsilon in settings.epsilons
         },
         "cells": rows,
-        "meaning": _meaning(size, rows),
+        "meaning": _meaning(settings, rows),
     }
     write_report(folder, TEMPLATE, summary, figures, {"inf": math.inf})
 
 
-def _meaning(size: Size, rows: list[dict[str, Any]]) -> str:
+def _meaning(settings: Settings, rows: list[dict[str, Any]]) -> str:
     """Says, in a line for each ε, which way to report to choose and what it costs."""
     lines = []
-    for epsilon in size.epsilons:
+    for epsilon in settings.epsilons:
         row = table.best(rows, epsilon)
         fst = (
             "no success"
@@ -142,11 +150,15 @@ def _meaning(size: Size, rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _command(size: Size) -> str:
+def _command(settings: Settings) -> str:
     words = [
         "pgc frontier",
-        "--quick" * size.quick,
-        f"--world {size.world}" * (size.world != "cartpole"),
+        "--quick" * settings.quick,
+        f"--world {settings.world}" * (settings.world != "cartpole"),
     ]
-    words += [f"--trials {size.trials}", f"--submissions {size.submissions}", f"--seed {size.seed}"]
+    words += [
+        f"--trials {settings.trials}",
+        f"--submissions {settings.submissions}",
+        f"--seed {settings.seed}",
+    ]
     return " ".join(filter(None, words))

@@ -21,7 +21,7 @@ class Way:
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def whole(self) -> bool:
+    def whole_gradient(self) -> bool:
         """Whether the whole gradient is reported, not its coordinates in a public subspace."""
         return self.settings.get("subspace") == "full"
 
@@ -46,7 +46,7 @@ QUICK_EPSILONS = (0.25, 1.0, 5.0, math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Size:
+class Settings:
     """What is run: how much, with which seed, and in which world."""
 
     trials: int
@@ -72,20 +72,20 @@ def cell_name(way: Way, epsilon: float, control: bool) -> str:
     Without privacy all mechanisms are the same, so they share a cell: one for those that report the
     whole gradient, and one for those that report in a subspace.
     """
-    key = ("none-whole" if way.whole else "none") if epsilon == math.inf else way.key
+    key = ("none-whole" if way.whole_gradient else "none") if epsilon == math.inf else way.key
     return f"{key}/{epsilon:g}" + ("-control" if control else "")
 
 
-def cells(size: Size) -> list[Cell]:
+def cells(settings: Settings) -> list[Cell]:
     """Returns every cell of the plan, once."""
     made: dict[str, Cell] = {}
-    for way in size.ways:
-        for epsilon in size.epsilons:
+    for way in settings.ways:
+        for epsilon in settings.epsilons:
             for control in (False, True):
                 config = configure(
-                    **way.settings, epsilon=epsilon, control=control, world=size.world,
-                    trials=size.trials, submissions=size.submissions, seed=size.seed,
-                    eval_episodes=20 if size.quick else 100,
+                    **way.settings, epsilon=epsilon, control=control, world=settings.world,
+                    trials=settings.trials, submissions=settings.submissions, seed=settings.seed,
+                    eval_episodes=20 if settings.quick else 100,
                 )  # fmt: skip
                 name = cell_name(way, epsilon, control)
                 made.setdefault(name, Cell(name=name, config=config))

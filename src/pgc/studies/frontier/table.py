@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pgc.errors import require
+from pgc.runs import metrics
 from pgc.runs.sweep import Cell, Outcome
-from pgc.studies import statistics
-from pgc.studies.frontier.plan import Size, Way, cell_name
+from pgc.studies import inference
+from pgc.studies.frontier.plan import Settings, Way, cell_name
 
 LOWER = 0.05
 """A way is called worse than the best if the one-sided p is below this number, divided by the
@@ -19,10 +19,14 @@ number of comparisons."""
 
 
 def rows(
-    size: Size, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]
+    settings: Settings, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]
 ) -> list[dict[str, Any]]:
     """Returns a row for each way to report and each ε."""
-    return [_row(way, epsilon, cells, outcomes) for way in size.ways for epsilon in size.epsilons]
+    return [
+        _row(way, epsilon, cells, outcomes)
+        for way in settings.ways
+        for epsilon in settings.epsilons
+    ]
 
 
 def _row(
@@ -33,22 +37,17 @@ def _row(
     mine, control = outcomes[name], outcomes[cell_name(way, epsilon, True)]
     mechanism, threshold = problem.randomiser.mechanism, problem.training.world.score_threshold
     received = float(mine.received.mean())
-    better = (
-        require("scipy.stats", "train")
-        .mannwhitneyu(mine.averaged, control.averaged, alternative="greater")
-        .pvalue
-    )
     return {
         "way": way.key,
         "title": way.title
         if math.isfinite(epsilon)
-        else "no privacy" + ", whole gradient" * way.whole,
+        else "no privacy" + ", whole gradient" * way.whole_gradient,
         "epsilon": epsilon,
         "dimension": mechanism.dim,
         "error": mechanism.error() if math.isfinite(epsilon) else 0.0,
         **_seen(mine, threshold),
         "control": _seen(control, threshold),
-        "p_value": float(better),
+        "p_value": inference.smaller(-mine.averaged, -control.averaged),
         "reports": received,
         "env_steps": float(mine.steps.mean()),
         "bytes_per_report": mechanism.report_bytes,
@@ -61,14 +60,14 @@ def _seen(outcome: Outcome, threshold: float) -> dict[str, Any]:
     trials = len(outcome.averaged)
     return {
         "trials": trials,
-        "fst_median": float(statistics.median(outcome.fst)),
+        "fst_median": float(metrics.median(outcome.fst)),
         "fst_quartiles": [float(np.sort(outcome.fst)[int(q * (trials - 1))]) for q in (0.25, 0.75)],
         "success_ratio": float(np.mean(np.isfinite(outcome.fst))),
         "final_score": float(outcome.final.mean()),
         "final_good": float(np.mean(outcome.final >= threshold)),
         "averaged_score": float(outcome.averaged.mean()),
         "averaged_good": good / trials,
-        "averaged_good_interval": [float(end) for end in statistics.wilson(good, trials)],
+        "averaged_good_interval": [float(end) for end in inference.wilson(good, trials)],
         "fst": outcome.fst.tolist(),
         "averaged": [round(float(score), 2) for score in outcome.averaged],
     }
@@ -96,12 +95,11 @@ def as_good(table: list[dict[str, Any]], epsilon: float) -> list[dict[str, Any]]
 
     They are compared with those of the best row.
     """
-    mannwhitneyu = require("scipy.stats", "train").mannwhitneyu
     first = best(table, epsilon)
     others = [row for row in table if row["epsilon"] == epsilon and row["way"] != first["way"]]
+    mine = -np.array(first["averaged"])
     return [
-        r
-        for r in others
-        if mannwhitneyu(first["averaged"], r["averaged"], alternative="greater").pvalue
-        >= LOWER / len(others)
+        row
+        for row in others
+        if inference.smaller(mine, -np.array(row["averaged"])) >= LOWER / len(others)
     ]

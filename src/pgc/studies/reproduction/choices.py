@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from pgc.runs import metrics
 from pgc.runs.sweep import Outcome
-from pgc.studies import statistics
+from pgc.studies import inference
 from pgc.studies.reproduction import paper
 from pgc.studies.reproduction.plan import Column
 from pgc.studies.reproduction.readings import CLOSEST, OTHERS, VARIATIONS, Variation, true_epsilon
@@ -43,16 +44,16 @@ def _row(variation: Variation, outcomes: Mapping[str, Outcome], submissions: int
     }
     cells = []
     for (mechanism, epsilon), fst in fsts["report"].items():
-        k, n = statistics.successes(fst, submissions), len(fst)
-        p = statistics.fisher(k, n, paper.successes(mechanism, epsilon), paper.TRIALS)
+        k, n = inference.successes(fst, submissions), len(fst)
+        p = inference.fisher(k, n, paper.successes(mechanism, epsilon), paper.TRIALS)
         cells.append(
             {
                 "mechanism": mechanism,
                 "epsilon": epsilon,
                 "paper": paper.SUCCESS_RATIO[mechanism][epsilon],
                 "ours": k / n,
-                "interval": statistics.wilson(k, n),
-                "fst_median": float(statistics.median(fst)),
+                "interval": inference.wilson(k, n),
+                "fst_median": float(metrics.median(fst)),
                 "p_paper": p,
                 "consistent": p > CONSISTENT if comparable(submissions) else None,
             }
@@ -96,7 +97,7 @@ def _fsts(
 
 def _distance(fsts: Mapping[tuple[str, float], np.ndarray], submissions: int) -> float:
     gaps = [
-        statistics.successes(f, submissions) / len(f) - paper.SUCCESS_RATIO[m][e]
+        inference.successes(f, submissions) / len(f) - paper.SUCCESS_RATIO[m][e]
         for (m, e), f in fsts.items()
     ]
     return float(np.mean(np.abs(gaps)))
@@ -116,4 +117,4 @@ def _change(
         np.sum([fst <= submissions for cell, fst in table.items() if cell[0] == mechanism], axis=0)
         for table in (fsts, base)
     )
-    return min(1.0, 2 * min(statistics.paired(ours, theirs), statistics.paired(theirs, ours)))
+    return min(1.0, 2 * min(inference.paired(ours, theirs), inference.paired(theirs, ours)))

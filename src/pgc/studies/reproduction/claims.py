@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from pgc.studies import statistics
+from pgc.runs import metrics
+from pgc.studies import inference
 from pgc.studies.reproduction import paper
 from pgc.studies.reproduction.plan import Column
 from pgc.studies.wording import count
@@ -79,9 +80,9 @@ def verdicts(columns: Sequence[Column]) -> list[dict[str, Any]]:
 def _faster(column: Column, a: tuple[str, float], b: tuple[str, float]) -> Part:
     """Tests whether `a` succeeds earlier than `b` (Mann-Whitney); no success counts as latest."""
     first, second = column.fst(*a), column.fst(*b)
-    medians = [count(float(statistics.median(fst))) for fst in (first, second)]
+    medians = [count(float(metrics.median(fst))) for fst in (first, second)]
     seen = f"{_name(*a)} against {_name(*b)}: median FST {medians[0]} and {medians[1]}"
-    return Part(seen, statistics.smaller(first, second), statistics.smaller(second, first))
+    return Part(seen, inference.smaller(first, second), inference.smaller(second, first))
 
 
 def _not_faster(column: Column, a: tuple[str, float], b: tuple[str, float]) -> Part:
@@ -92,13 +93,13 @@ def _not_faster(column: Column, a: tuple[str, float], b: tuple[str, float]) -> P
 
 def _larger_area(column: Column, a: tuple[str, float], b: tuple[str, float]) -> Part:
     """Tests whether `a` has a larger AUC than `b`, compared trial by trial."""
-    first, second = (statistics.areas(column.fst(*cell), column.submissions) for cell in (a, b))
+    first, second = (inference.areas(column.fst(*cell), column.submissions) for cell in (a, b))
     seen = f"{_name(*a)} against {_name(*b)}: AUC {first.mean():.3f} and {second.mean():.3f}"
-    return Part(seen, statistics.paired(first, second), statistics.paired(second, first))
+    return Part(seen, inference.paired(first, second), inference.paired(second, first))
 
 
 def _more_often(column: Column, a: tuple[str, float], b: tuple[str, float]) -> Part:
-    counts = [statistics.successes(column.fst(*cell), column.submissions) for cell in (a, b)]
+    counts = [inference.successes(column.fst(*cell), column.submissions) for cell in (a, b)]
     trials = [len(column.fst(*cell)) for cell in (a, b)]
     seen = (
         f"{_name(*a)} against {_name(*b)}: {counts[0]} of {trials[0]} and {counts[1]} of "
@@ -107,8 +108,8 @@ def _more_often(column: Column, a: tuple[str, float], b: tuple[str, float]) -> P
     first, second = zip(counts, trials, strict=True)
     return Part(
         seen,
-        statistics.fisher(*first, *second, "greater"),
-        statistics.fisher(*second, *first, "greater"),
+        inference.fisher(*first, *second, "greater"),
+        inference.fisher(*second, *first, "greater"),
     )
 
 
@@ -126,17 +127,17 @@ def _more_over_all(column: Column, share: float, first: str, other: str) -> Part
         f"by {by:,} submissions, all ε: {WORDS[first]} {mine.sum()} of {of}, {WORDS[other]} "
         f"{theirs.sum()}"
     )
-    return Part(seen, statistics.paired(mine, theirs), statistics.paired(theirs, mine))
+    return Part(seen, inference.paired(mine, theirs), inference.paired(theirs, mine))
 
 
 def _falls(column: Column, mechanism: str) -> Part:
     groups = [column.fst(mechanism, e) for e in paper.EPSILONS]
-    tau, p = statistics.falling(groups)
-    medians = " → ".join(count(float(statistics.median(g))) for g in groups)
+    tau, p = inference.falling(groups)
+    medians = " → ".join(count(float(metrics.median(g))) for g in groups)
     return Part(
         f"{WORDS[mechanism]} median FST {medians} (τ = {tau:.2f})",
         p,
-        statistics.falling(groups[::-1])[1],
+        inference.falling(groups[::-1])[1],
     )
 
 
@@ -145,8 +146,8 @@ def _succeeds_more(column: Column, mechanism: str) -> Part:
     ratios = " → ".join(f"{1 - g.mean():.2f}" for g in groups)
     return Part(
         f"{WORDS[mechanism]} success ratio {ratios}",
-        statistics.falling(groups)[1],
-        statistics.falling(groups[::-1])[1],
+        inference.falling(groups)[1],
+        inference.falling(groups[::-1])[1],
     )
 
 
@@ -162,17 +163,17 @@ def buffering(column: Column, mechanism: str, *, helps: bool) -> Part:
         f"{WORDS[mechanism]} (mean score over the run: {with_it.mean():.0f} with |B| = 100, "
         f"{without.mean():.0f} with |B| = 1)"
     )
-    better, worse = statistics.smaller(without, with_it), statistics.smaller(with_it, without)
+    better, worse = inference.smaller(without, with_it), inference.smaller(with_it, without)
     return Part(seen, better, worse) if helps else Part(seen, worse, better)
 
 
 def _always(column: Column) -> Part:
     fst = column.fst("none", paper.INFINITY)
-    k, n = statistics.successes(fst, column.submissions), len(fst)
+    k, n = inference.successes(fst, column.submissions), len(fst)
     return Part(
         f"{k} of {n}",
         None if k == n else 1.0,
-        statistics.fisher(paper.TRIALS, paper.TRIALS, k, n, "greater"),
+        inference.fisher(paper.TRIALS, paper.TRIALS, k, n, "greater"),
     )
 
 

@@ -20,7 +20,7 @@ WIDE = 2.0
 """An interval is worth a remark if its ends differ by more than this factor."""
 
 
-def verdict(cells: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
+def against_paper(cells: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
     """Compares one reading with the paper's eight private success ratios and with its controls."""
     mine = [c for c in cells if c["reading"] == key]
     private = [c for c in mine if c["mechanism"] != "none"]
@@ -43,7 +43,7 @@ def success(cells: Sequence[dict[str, Any]]) -> str:
     """Says in words what the success ratios mean."""
     lines = []
     for key, title in TITLES.items():
-        v = verdict(cells, key)
+        v = against_paper(cells, key)
         private = [
             c["success_ratio"] for c in cells if c["reading"] == key and c["mechanism"] != "none"
         ]

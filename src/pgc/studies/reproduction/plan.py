@@ -13,10 +13,10 @@ from pgc.runs.sweep import Cell, Outcome
 from pgc.studies.reproduction import paper
 from pgc.studies.reproduction.readings import (
     AS_PRINTED,
+    BUFFER_SIZES,
     CLOSEST,
     END_REWARD,
     OTHERS,
-    SIZES,
     VARIATIONS,
     Reading,
     control_of,
@@ -39,7 +39,7 @@ class Size:
     trials: int
     submissions: int
     seed: int
-    whole: int
+    figure_trials: int
     """Trials of each cell that run to the end and give the curves and the final scores."""
 
 
@@ -63,7 +63,7 @@ def cell_name(
         what = f"prs-d{paper_reduced_dim(epsilon, paper.DIM)}"
     else:
         what = f"{mechanism}-{epsilon:g}"
-    if buffer_size not in (None, SIZES[mechanism]):
+    if buffer_size not in (None, BUFFER_SIZES[mechanism]):
         what += f"-B{buffer_size}"
     return f"{reading.key}/{what}" + ("-control" if control else "")
 
@@ -80,8 +80,8 @@ def main_cells(size: Size) -> list[Cell]:
         wanted += [{"mechanism": m, "epsilon": 1.0, "buffer_size": b} for m, b in FIGURE_2]
         for what in wanted:
             name = cell_name(reading, **what)
-            run = control_of(reading) if what.get("control") else reading
-            cells.setdefault(name, _cell(name, run, size, size.seed, **what))
+            source = control_of(reading) if what.get("control") else reading
+            cells.setdefault(name, _cell(name, source, size, size.seed, **what))
     return list(cells.values())
 
 
@@ -107,11 +107,11 @@ def reading_cells(size: Size) -> list[Cell]:
 
 
 def _cell(name: str, reading: Reading, size: Size, seed: int, **what: Any) -> Cell:
-    run = {"trials": size.trials, "submissions": size.submissions, "seed": seed}
+    common = {"trials": size.trials, "submissions": size.submissions, "seed": seed}
     return Cell(
         name=name,
-        config=reading.config(what.pop("mechanism"), what.pop("epsilon"), **what, **run),
-        whole=size.whole,
+        config=reading.config(what.pop("mechanism"), what.pop("epsilon"), **what, **common),
+        figure_trials=size.figure_trials,
     )
 
 
@@ -122,7 +122,7 @@ class Column:
     reading: Reading
     outcomes: Mapping[str, Outcome]
     submissions: int
-    set: str = ""
+    prefix: str = ""
     """Prefix of the cells' names that selects a set of trials, where there are several."""
 
     def __call__(
@@ -135,7 +135,7 @@ class Column:
     ) -> Outcome:
         """Returns the outcome of one cell."""
         name = cell_name(self.reading, mechanism, epsilon, control=control, buffer_size=buffer_size)
-        return self.outcomes[self.set + name]
+        return self.outcomes[self.prefix + name]
 
     def fst(self, mechanism: str, epsilon: float, *, control: bool = False) -> np.ndarray:
         """Returns the first success times of a cell of the tables."""

@@ -9,7 +9,7 @@ from typing import Any
 from pgc.config import TrainConfig, configure
 from pgc.config.problem import build
 
-SIZES = {"laplace": 1, "prs": 100, "none": 1}
+BUFFER_SIZES = {"laplace": 1, "prs": 100, "none": 1}
 """|B| in the paper's tables."""
 
 
@@ -32,7 +32,7 @@ class Reading:
         """Returns the config of one cell; `mechanism` is the paper's name for it."""
         settings: dict[str, Any] = {**self.settings, **run, "epsilon": epsilon}
         settings["mechanism"] = self.laplace if mechanism == "laplace" else mechanism
-        settings["buffer_size"] = SIZES[mechanism] if buffer_size is None else buffer_size
+        settings["buffer_size"] = BUFFER_SIZES[mechanism] if buffer_size is None else buffer_size
         if mechanism == "none":
             settings["clip"] = self.nonprivate_clip
         return configure(preset="paper", **settings)

@@ -15,7 +15,7 @@ from pgc.runs.folder import Folder, new_path
 from pgc.runs.progress import Progress
 from pgc.runs.sweep import Cell, Outcome
 from pgc.studies.pages import Files, read_settings, write_report
-from pgc.studies.reproduction import beyond, choices, claims, meaning, paper, pictures, tables
+from pgc.studies.reproduction import choices, claims, meaning, paper, pgc_default, pictures, tables
 from pgc.studies.reproduction.claims import WORDS
 from pgc.studies.reproduction.plan import CHOOSING, COLUMNS, Column, Size, main_cells, reading_cells
 from pgc.studies.reproduction.readings import CHOICES, describe
@@ -45,8 +45,13 @@ class Settings:
 
         Readings are judged by success alone, so their trials stop once they succeed.
         """
-        whole = 0 if self.readings else min(self.trials, FIGURE_TRIALS)
-        return Size(trials=self.trials, submissions=self.submissions, seed=self.seed, whole=whole)
+        figure_trials = 0 if self.readings else min(self.trials, FIGURE_TRIALS)
+        return Size(
+            trials=self.trials,
+            submissions=self.submissions,
+            seed=self.seed,
+            figure_trials=figure_trials,
+        )
 
     @property
     def command(self) -> str:
@@ -134,17 +139,19 @@ def _cells(settings: Settings) -> list[Cell]:
     if not 0 <= settings.seed < 2**32 - CHOOSING:
         raise PgcError(f"seed must be between 0 and {2**32 - CHOOSING - 1}, not {settings.seed}")
     size = settings.size
-    return reading_cells(size) if settings.readings else [*main_cells(size), *beyond.cells(size)]
+    if settings.readings:
+        return reading_cells(size)
+    return [*main_cells(size), *pgc_default.cells(size)]
 
 
 def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome]) -> None:
     columns = [Column(reading, outcomes, settings.submissions) for reading in COLUMNS]
     rows = [
-        tables.cell(column, mechanism, epsilon)
+        tables.row(column, mechanism, epsilon)
         for column in columns
         for mechanism, epsilon in paper.CELLS
     ]
-    ahead, note = beyond.rows(outcomes, settings.submissions), settings.note
+    ahead, note = pgc_default.rows(outcomes, settings.submissions), settings.note
     figures = {
         "success": pictures.by_epsilon(rows, "success_ratio", "success ratio", note, top=1.0),
         "fst": pictures.by_epsilon(
@@ -164,7 +171,8 @@ def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outco
     summary = {
         **_facts(folder, settings),
         "verdict": {
-            column.reading.key: meaning.verdict(rows, column.reading.key) for column in columns
+            column.reading.key: meaning.against_paper(rows, column.reading.key)
+            for column in columns
         },
         "cells": rows,
         "default": ahead,
@@ -216,7 +224,7 @@ def _facts(folder: Folder, settings: Settings) -> dict[str, Any]:
     return {
         "command": settings.command,
         **asdict(settings),
-        "figure_trials": settings.size.whole,
+        "figure_trials": settings.size.figure_trials,
         "note": settings.note,
         **sweep.facts(folder),
     }

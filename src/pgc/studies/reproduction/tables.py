@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pgc.studies import statistics
+from pgc.runs import metrics
+from pgc.studies import inference
 from pgc.studies.reproduction import paper
 from pgc.studies.reproduction.plan import Column
-from pgc.studies.reproduction.readings import SIZES, true_epsilon
+from pgc.studies.reproduction.readings import BUFFER_SIZES, true_epsilon
 
 CONSISTENT = 0.05
 """Our successes are called consistent with those of the paper's 20 trials if Fisher's p is above
@@ -21,7 +22,7 @@ LEARNS = 0.01
 this. Its gradient is said to do harm if the p for fewer successes is."""
 
 
-def cell(column: Column, mechanism: str, epsilon: float) -> dict[str, Any]:
+def row(column: Column, mechanism: str, epsilon: float) -> dict[str, Any]:
     """Returns all results of one cell, beside the paper's and those of its control."""
     ours, control = column(mechanism, epsilon), column(mechanism, epsilon, control=True)
     return {
@@ -29,7 +30,7 @@ def cell(column: Column, mechanism: str, epsilon: float) -> dict[str, Any]:
         "mechanism": mechanism,
         "epsilon": epsilon,
         "true_epsilon": true_epsilon(column.reading, mechanism, epsilon),
-        "buffer_size": SIZES[mechanism],
+        "buffer_size": BUFFER_SIZES[mechanism],
         "success_ratio": success_ratio(
             ours.fst, control.fst, column.submissions, mechanism, epsilon
         ),
@@ -53,24 +54,24 @@ def success_ratio(
     fst: np.ndarray, control: np.ndarray, submissions: int, mechanism: str, epsilon: float
 ) -> dict[str, Any]:
     """Returns a cell of Table 2."""
-    k, n = statistics.successes(fst, submissions), len(fst)
-    c, m = statistics.successes(control, submissions), len(control)
-    p_paper = statistics.fisher(k, n, paper.successes(mechanism, epsilon), paper.TRIALS)
-    p_control = statistics.fisher(k, n, c, m, "greater")
+    k, n = inference.successes(fst, submissions), len(fst)
+    c, m = inference.successes(control, submissions), len(control)
+    p_paper = inference.fisher(k, n, paper.successes(mechanism, epsilon), paper.TRIALS)
+    p_control = inference.fisher(k, n, c, m, "greater")
     return {
         "paper": paper.SUCCESS_RATIO[mechanism][epsilon],
-        "paper_interval": statistics.wilson(paper.successes(mechanism, epsilon), paper.TRIALS),
+        "paper_interval": inference.wilson(paper.successes(mechanism, epsilon), paper.TRIALS),
         "ours": k / n,
         "successes": k,
         "trials": n,
-        "interval": statistics.wilson(k, n),
+        "interval": inference.wilson(k, n),
         "p_paper": p_paper,
         "consistent": p_paper > CONSISTENT if comparable(submissions) else None,
         "control": c / m,
-        "control_interval": statistics.wilson(c, m),
+        "control_interval": inference.wilson(c, m),
         "p_control": p_control,
         "learns": p_control < LEARNS,
-        "harmed": statistics.fisher(c, m, k, n, "greater") < LEARNS,
+        "harmed": inference.fisher(c, m, k, n, "greater") < LEARNS,
     }
 
 
@@ -83,26 +84,26 @@ def _fst_median(
     times out of 20.
     """
     theirs = paper.FST_MEDIAN[mechanism][epsilon]
-    low, high = statistics.prediction(statistics.median, paper.TRIALS, fst)
+    low, high = inference.prediction(metrics.median, paper.TRIALS, fst)
     return {
         "paper": theirs,
-        "ours": float(statistics.median(fst)),
-        "interval": statistics.bootstrap(statistics.median, fst),
+        "ours": float(metrics.median(fst)),
+        "interval": inference.bootstrap(metrics.median, fst),
         "prediction": (low, high),
         "consistent": low <= theirs <= high if comparable(submissions) else None,
-        "control": float(statistics.median(control)),
-        "control_interval": statistics.bootstrap(statistics.median, control),
+        "control": float(metrics.median(control)),
+        "control_interval": inference.bootstrap(metrics.median, control),
     }
 
 
 def _auc(fst: np.ndarray, control: np.ndarray, submissions: int) -> dict[str, Any]:
     """Returns the absolute AUC, which means something even where the run without privacy fails."""
-    area = statistics.auc(submissions)
+    area = inference.auc_at(submissions)
     return {
         "ours": float(area(fst)),
-        "interval": statistics.bootstrap(area, fst),
+        "interval": inference.bootstrap(area, fst),
         "control": float(area(control)),
-        "control_interval": statistics.bootstrap(area, control),
+        "control_interval": inference.bootstrap(area, control),
     }
 
 
@@ -113,7 +114,8 @@ def _relative_auc(
 
     It is undefined where no trial succeeds at ε = ∞. It is consistent in the sense of Table 1.
     """
-    base, relative = column.fst("none", paper.INFINITY), statistics.relative_auc(column.submissions)
+    base = column.fst("none", paper.INFINITY)
+    relative = inference.relative_auc_at(column.submissions)
     theirs = paper.RELATIVE_AUC[mechanism][epsilon]
     if mechanism == "none":  # 1 by definition
         return {
@@ -123,11 +125,11 @@ def _relative_auc(
             "consistent": None,
             "control": None,
         }
-    low, high = statistics.prediction(relative, paper.TRIALS, fst, base)
+    low, high = inference.prediction(relative, paper.TRIALS, fst, base)
     return {
         "paper": theirs,
         "ours": float(relative(fst, base)),
-        "interval": statistics.bootstrap(relative, fst, base),
+        "interval": inference.bootstrap(relative, fst, base),
         "prediction": (low, high),
         "consistent": low <= theirs <= high
         if comparable(column.submissions) and not np.isnan(low)
@@ -143,8 +145,8 @@ def score(ours: np.ndarray, control: np.ndarray) -> dict[str, Any]:
     """
     return {
         "ours": float(ours.mean()),
-        "interval": statistics.bootstrap(lambda x: x.mean(axis=-1), ours),
+        "interval": inference.bootstrap(lambda x: x.mean(axis=-1), ours),
         "trials": len(ours),
         "control": float(control.mean()),
-        "p_control": statistics.smaller(-ours, -control),
+        "p_control": inference.smaller(-ours, -control),
     }

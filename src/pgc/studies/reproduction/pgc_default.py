@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pgc.config import configure
+from pgc.runs import metrics
 from pgc.runs.sweep import Cell, Outcome
-from pgc.studies import statistics
+from pgc.studies import inference
 from pgc.studies.reproduction import paper
 from pgc.studies.reproduction.plan import Size
 from pgc.studies.reproduction.tables import score
@@ -26,7 +27,7 @@ def cells(size: Size) -> list[Cell]:
         Cell(
             name=_name(epsilon, control),
             config=configure(epsilon=epsilon, control=control, **run),
-            whole=size.whole,
+            figure_trials=size.figure_trials,
         )
         for epsilon in EPSILONS
         for control in (False, True)
@@ -46,23 +47,23 @@ def rows(outcomes: Mapping[str, Outcome], submissions: int) -> list[dict[str, An
 
 
 def _row(epsilon: float, ours: Outcome, control: Outcome, submissions: int) -> dict[str, Any]:
-    k, c = (statistics.successes(outcome.fst, submissions) for outcome in (ours, control))
+    k, c = (inference.successes(outcome.fst, submissions) for outcome in (ours, control))
     n = len(ours.fst)
-    area = statistics.auc(submissions)
+    area = inference.auc_at(submissions)
     return {
         "epsilon": epsilon,
         "reports": int(ours.received.max()),
         "success_ratio": {
             "ours": k / n,
-            "interval": statistics.wilson(k, n),
+            "interval": inference.wilson(k, n),
             "control": c / n,
-            "control_interval": statistics.wilson(c, n),
+            "control_interval": inference.wilson(c, n),
         },
         "fst_median": {
-            "ours": float(statistics.median(ours.fst)),
-            "interval": statistics.bootstrap(statistics.median, ours.fst),
-            "control": float(statistics.median(control.fst)),
-            "p_control": statistics.smaller(ours.fst, control.fst),
+            "ours": float(metrics.median(ours.fst)),
+            "interval": inference.bootstrap(metrics.median, ours.fst),
+            "control": float(metrics.median(control.fst)),
+            "p_control": inference.smaller(ours.fst, control.fst),
         },
         "auc": {"ours": float(area(ours.fst)), "control": float(area(control.fst))},
         "final_score": score(ours.final, control.final),

@@ -116,16 +116,11 @@ def falling(groups: Sequence[np.ndarray]) -> tuple[float, float]:
     return float(result.statistic), float(result.pvalue)
 
 
-def median(fsts: np.ndarray) -> np.ndarray:
-    """Returns `metrics.median` along the last axis."""
-    ordered, size = np.sort(fsts, axis=-1), fsts.shape[-1]
-    low, high = ordered[..., (size - 1) // 2], ordered[..., size // 2]
-    with np.errstate(invalid="ignore"):
-        return np.where(low == high, low, (low + high) / 2)
+def auc_at(submissions: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns a function that computes `metrics.auc` along the last axis, for N submissions.
 
-
-def auc(submissions: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns a function that computes `metrics.auc` along the last axis, for N submissions."""
+    It divides before it takes the mean, so that last bits may differ from `metrics.auc`.
+    """
     return lambda fsts: np.mean(areas(fsts, submissions), axis=-1)
 
 
@@ -134,12 +129,12 @@ def areas(fsts: np.ndarray, submissions: int) -> np.ndarray:
     return np.asarray(np.maximum(submissions + 1 - fsts, 0.0) / submissions)
 
 
-def relative_auc(submissions: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+def relative_auc_at(submissions: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """Returns a function that computes `metrics.relative_auc` along the last axis.
 
     Its value is NaN where the run without privacy never succeeds.
     """
-    area = auc(submissions)
+    area = auc_at(submissions)
 
     def ratio(fsts: np.ndarray, nonprivate: np.ndarray) -> np.ndarray:
         base = area(nonprivate)
