@@ -24,7 +24,7 @@ import uvicorn
 
 from pgc.config import configure
 from pgc.config.problem import build
-from pgc.device.device import EXACT
+from pgc.device.device import RELEASABLE
 from pgc.engines.compiled_simulation import CompiledSimulation
 from pgc.engines.evaluation import greedy_scores
 from pgc.local_training.players import recipe_for
@@ -85,7 +85,7 @@ def through_the_service(epsilon: float, trials: int, reports: int, port: int) ->
                 population=training.population,
                 recipe=recipe_for(training.world, model.recipe.card),
                 seed=seed,
-                accepts=EXACT,
+                accepts=RELEASABLE,
                 say=lambda *_: None,
             )
             joined = fleet.run(at_once=model.config.workers)

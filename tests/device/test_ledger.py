@@ -92,7 +92,7 @@ for n in range(30):
     begun = time.perf_counter()
     pay(ledger, 10**7 + n, bytes(32), 1000, b"r")
     usual.append(time.perf_counter() - begun)
-usual, n, other = inference.median(usual), 0, sqlite3.connect(path)
+usual, n, other = statistics.median(usual), 0, sqlite3.connect(path)
 
 def on_disk(number, answer):  # as another process sees it, at this moment
     row = other.execute("SELECT report FROM reports WHERE sealed AND offer_id = ?", (number.to_bytes(8, "big"),)).fetchone()
