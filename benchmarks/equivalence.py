@@ -103,7 +103,7 @@ def embedded(epsilon: float, trials: int, reports: int) -> np.ndarray:
     while simulation.running:
         for _ in simulation.advance():
             pass
-    return score(problem.training, simulation.collected("average"))
+    return score(problem.training, simulation.aggregator_field("average"))
 
 
 def score(training, thetas: np.ndarray) -> np.ndarray:

@@ -135,7 +135,7 @@ def good_policy():
     while simulation.running:
         for _ in simulation.advance():
             pass
-    return simulation.collected("average")[0]
+    return simulation.aggregator_field("average")[0]
 
 
 def main() -> None:

@@ -33,10 +33,12 @@ def start(tmp_path):
 
 def test_every_engine_starts_there(start):
     problem = build(configure(start=start, **SHORT))
-    assert np.array_equal(simulation_of(problem).collected("theta"), np.stack([THETA, THETA]))
+    assert np.array_equal(
+        simulation_of(problem).aggregator_field("theta"), np.stack([THETA, THETA])
+    )
     assert np.array_equal(Model("m", problem.config).state.theta, THETA)
     host = build(configure(start=start, world="gymnasium:CartPole-v1", bounds=None, **SHORT))
-    assert np.array_equal(simulation_of(host).collected("theta"), np.stack([THETA, THETA]))
+    assert np.array_equal(simulation_of(host).aggregator_field("theta"), np.stack([THETA, THETA]))
     one = build(configure(start=start, submissions=1, buffer_size=5, workers=1, local_episodes=2))
     assert np.array_equal(reference.run(one, seed=trial_seed(0, 0)).state.theta, THETA)
 

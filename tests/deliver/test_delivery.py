@@ -21,7 +21,7 @@ class Shifted:
 def test_the_basis_is_made_anew_with_each_version_and_only_then():
     aggregator = make_aggregator(1.0, buffer_size=2)
     deliverer = Deliverer(schedule=Schedule(), subspace=Shifted())
-    state = aggregator.start(jnp.zeros(2), deliverer.basis(jnp.zeros(2)))
+    state = deliverer.with_basis(aggregator.start(jnp.zeros(2)))
     for n in range(6):
         updated = aggregator.accept(state, jnp.asarray([1.0, float(n)]), state.version)
         np.testing.assert_array_equal(updated.basis, state.basis)
@@ -35,7 +35,7 @@ def test_the_basis_is_made_anew_with_each_version_and_only_then():
 
 def test_without_a_subspace_nothing_is_prepared():
     aggregator, deliverer = make_aggregator(1.0), Deliverer(schedule=Schedule())
-    state = aggregator.start(jnp.zeros(2), deliverer.basis(jnp.zeros(2)))
+    state = deliverer.with_basis(aggregator.start(jnp.zeros(2)))
     updated = aggregator.accept(state, jnp.ones(2), state.version)
     assert deliverer.prepare(state, updated) is updated
     assert deliverer.deliver(updated).basis is None

@@ -102,7 +102,7 @@ def scores_of(trials):
     while simulation.running:
         for happened in simulation.advance():
             scores[happened.trial, happened.n - 1] = happened.score
-    return scores, simulation.collected("theta")
+    return scores, simulation.aggregator_field("theta")
 
 
 def test_trial_i_is_the_same_alone_or_beside_others():
@@ -134,9 +134,10 @@ def test_cells_that_differ_in_numbers_alone_share_one_program_and_stay_what_they
             list(simulation.advance())
     for name in ("theta", "received", "version", "buffer"):
         assert np.array_equal(
-            together.collected(name), np.concatenate([s.collected(name) for s in alone])
+            together.aggregator_field(name),
+            np.concatenate([s.aggregator_field(name) for s in alone]),
         )
-    assert together.collected("received").tolist() == [60] * 10 + [40] * 5
+    assert together.aggregator_field("received").tolist() == [60] * 10 + [40] * 5
     others = [
         dict(reward="end"),
         dict(mechanism="prs"),
@@ -163,8 +164,10 @@ def test_a_trial_that_is_stopped_leaves_the_others_as_they_were():
     for simulation in (stopped, whole):
         while simulation.running:
             list(simulation.advance())
-    assert stopped.collected("received").tolist() == [0] * 38 + [400] * 2
-    assert np.array_equal(stopped.collected("theta")[38:], whole.collected("theta")[38:])
+    assert stopped.aggregator_field("received").tolist() == [0] * 38 + [400] * 2
+    assert np.array_equal(
+        stopped.aggregator_field("theta")[38:], whole.aggregator_field("theta")[38:]
+    )
 
 
 @pytest.mark.more
@@ -179,7 +182,7 @@ def test_a_stopped_trial_stops_for_good():
     while simulation.running:
         for happened in simulation.advance():
             bits[happened.trial, happened.n - 1] = happened.bit
-    received = simulation.collected("received")
+    received = simulation.aggregator_field("received")
     assert (received < 600).any()
     score_bit = problem.randomiser.score_bit
     for trial in range(3):  # the stop is a function of the bits alone

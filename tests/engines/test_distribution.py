@@ -23,12 +23,12 @@ def engine_trials(**settings):
         preset="paper", trials=TRIALS, submissions=SUBMISSIONS, seed=11, **settings,
     )  # fmt: skip
     simulation = CompiledSimulation(build(config))
-    first = simulation.collected("theta")
+    first = simulation.aggregator_field("theta")
     scores = np.zeros((TRIALS, SUBMISSIONS))
     while simulation.running:
         for happened in simulation.advance():
             scores[happened.trial, happened.n - 1] = happened.score
-    return scores, np.linalg.norm(simulation.collected("theta") - first, axis=1)
+    return scores, np.linalg.norm(simulation.aggregator_field("theta") - first, axis=1)
 
 
 def numpy_trials(mechanism, epsilon, clip, buffer_size):

@@ -72,19 +72,19 @@ def oracle(made):
                 )
                 alpha = float(made.deliverer.schedule.alpha(state.received))
                 basis = None if state.basis is None else np.asarray(state.basis, float)
-                ask = Task(trial, begun, agent, np.asarray(state.theta, float), basis, alpha)
-                at_work.append((ask, answers(made, them, [ask])[0], state.version))
+                task = Task(trial, begun, agent, np.asarray(state.theta, float), basis, alpha)
+                at_work.append((task, answers(made, them, [task])[0], state.version))
                 begun += 1
-            ask, sent, version = at_work.popleft()
+            task, sent, version = at_work.popleft()
             report = jnp.asarray(
-                decode(made.randomiser.mechanism, sent.code, config.seed, trial, ask.submission),
+                decode(made.randomiser.mechanism, sent.code, config.seed, trial, task.submission),
                 jnp.float32,
             )
-            basis = None if ask.basis is None else jnp.asarray(ask.basis, jnp.float32)
+            basis = None if task.basis is None else jnp.asarray(task.basis, jnp.float32)
             rows.append(
                 (
                     trial,
-                    ask.submission + 1,
+                    task.submission + 1,
                     np.float32(sent.score),
                     sent.ticks,
                     int(state.version - version),
@@ -119,19 +119,19 @@ def test_the_engine_is_its_oracle(case):
     thetas, rows = oracle(made)
     simulation, seen = run(made, Alone())
     np.testing.assert_array_equal(seen[[0, 1, 2, 3, 4, 6]], rows)
-    np.testing.assert_array_equal(simulation.collected("theta"), thetas)
+    np.testing.assert_array_equal(simulation.aggregator_field("theta"), thetas)
 
 
 def test_an_answer_does_not_depend_on_what_is_asked_beside_it():
     made = problem(local_episodes=3, estimator="policy-gradient", alpha_start=0.5)
     theta = np.asarray(made.training.policy.init(jax.random.key(0), "flat"), float)
     basis = np.asarray(made.deliverer.subspace.basis(jnp.asarray(theta, jnp.float32)), float)
-    asks = [Task(i % 3, i, i, theta + 0.01 * i, basis, 0.3) for i in range(40)]
+    tasks = [Task(i % 3, i, i, theta + 0.01 * i, basis, 0.3) for i in range(40)]
 
     def in_parts(size):
         them = HostAgents(made.training, 0, host_policy(made))
         return [
-            sent for at in range(0, 40, size) for sent in answers(made, them, asks[at : at + size])
+            sent for at in range(0, 40, size) for sent in answers(made, them, tasks[at : at + size])
         ]
 
     for one, together in zip(in_parts(1), in_parts(40), strict=True):
@@ -148,7 +148,7 @@ def test_processes_play_what_one_plays_and_a_lost_one_changes_nothing(tmp_path, 
     with Processes(2) as crew:
         crowd, others = run(made, crew)
         assert crew.replaced == 1 and not die.exists()
-    np.testing.assert_array_equal(crowd.collected("theta"), alone.collected("theta"))
+    np.testing.assert_array_equal(crowd.aggregator_field("theta"), alone.aggregator_field("theta"))
     np.testing.assert_array_equal(others, rows)
 
 
@@ -165,18 +165,18 @@ def test_a_simulation_continues_from_its_arrays():
     made = problem(submissions=60, score_epsilon=0.2, stop_rate=0.99)
     whole, _ = run(made, Alone())
     first, crew = HostSimulation(made), Alone()
-    while first.collected("received").sum() < 30:
+    while first.aggregator_field("received").sum() < 30:
         first._submit_jobs(crew)
         [(ticket, sent)] = crew.results(first._jobs.keys())
-        _, asked = first._jobs.pop(ticket)
-        for ask, answer in zip(asked, sent, strict=True):
-            first._trials[ask.trial].answers[ask.submission] = answer
-            first._take_reports(ask.trial)
+        _, tasks = first._jobs.pop(ticket)
+        for task, answer in zip(tasks, sent, strict=True):
+            first._trials[task.trial].answers[task.submission] = answer
+            first._take_reports(task.trial)
     second, crew = HostSimulation(made), Alone()
     second.restore(first.arrays())
     while second.running:
         list(second.advance(crew))
-    np.testing.assert_array_equal(second.collected("theta"), whole.collected("theta"))
+    np.testing.assert_array_equal(second.aggregator_field("theta"), whole.aggregator_field("theta"))
     with pytest.raises(PgcError, match="another configuration"):
         HostSimulation(problem(workers=6)).restore({})
 
@@ -185,10 +185,10 @@ def test_an_agent_stays_in_its_world():
     """T = 3 submissions of one agent have one ψ; another agent's may differ."""
     made = problem(submissions_per_agent=3, epsilon=3.0)
     them = HostAgents(made.training, 0, host_policy(made))
-    asks = [Task(0, n, n // 5 // 3 * 5 + n % 5, np.zeros(1), None, 0.0) for n in range(60)]
+    tasks = [Task(0, n, n // 5 // 3 * 5 + n % 5, np.zeros(1), None, 0.0) for n in range(60)]
     by_agent = {}
-    for ask in asks:
-        by_agent.setdefault(ask.agent, set()).add(them._psi(ask))
+    for task in tasks:
+        by_agent.setdefault(task.agent, set()).add(them._psi(task))
     assert all(len(psis) == 1 for psis in by_agent.values()) and len(by_agent) == 20
     assert len({psi for psis in by_agent.values() for psi in psis}) == 3
 
@@ -215,7 +215,7 @@ def test_pictures_are_played_by_a_convolutional_policy():
     assert made.config.policy == "convolutional" and made.config.subspace == "linear"
     assert made.training.dim == 16 * 2  # places × what matters of three outputs
     simulation, rows = run(made, Alone())
-    assert rows.shape[1] == 12 and np.isfinite(simulation.collected("theta")).all()
+    assert rows.shape[1] == 12 and np.isfinite(simulation.aggregator_field("theta")).all()
     with pytest.raises(PgcError, match="use --policy convolutional"):
         problem(world=HERE + "Catch", population=(), policy="actor-critic")
 

@@ -64,7 +64,7 @@ def test_simulated(tmp_path):
 
 def test_served_by_a_model_and_released_by_a_device_that_names_it(tmp_path, outside):
     model = Model("default", configure(**SMALL))
-    offer = Offer.decode(model.published.offer(offer_id=7, expires_at=0))
+    offer = Offer.decode(model.published.template.renumbered(7, 0))
     assert offer.query.name == "coordinate-sign" and offer.query.mechanism == outside(
         dim=offer.query.dim, epsilon=1.0, clip=1.0
     )

@@ -241,7 +241,7 @@ def test_rolling_back_drops_what_was_not_applied_yet(tmp_path, rng, monkeypatch)
             for token in keeper.issue_tokens(8, submissions=1):  # enough for two more versions
                 cycle(keeper, token, device, rng)
             with keeper.database.writing() as db:
-                old, newest, accepted = store.roll_back(db, "home", 0)
+                old, newest, accepted = store.lock_for_rollback(db, "home", 0)
                 model = keeper.models["home"]
                 state = model.rolled_back(
                     model.unpack(old.state), model.unpack(newest.state), accepted

@@ -13,7 +13,7 @@ from pgc.runs.folder import Folder
 from pgc.runs.machine import DECIDE_BITS, machine
 from pgc.runs.sweep import Cell, Outcome
 from pgc.studies.reproduction import choices, claims, meaning, paper, pgc_default, plan, tables
-from pgc.studies.reproduction.plan import Column, Size, cell_name, main_cells, reading_cells
+from pgc.studies.reproduction.plan import Column, Settings, cell_name, main_cells, reading_cells
 from pgc.studies.reproduction.readings import (
     AS_PRINTED,
     CLOSEST,
@@ -23,7 +23,6 @@ from pgc.studies.reproduction.readings import (
     control_of,
     true_epsilon,
 )
-from pgc.studies.reproduction.reproduce import Settings
 
 N, TRIALS = paper.SUBMISSIONS, 100
 COMMITTED = Path(__file__).parents[2] / "docs" / "results" / "reproduce" / "summary.json"
@@ -78,7 +77,7 @@ def test_trials_like_the_papers_are_consistent_and_learn():
 
 
 def test_the_default_stands_beside_the_paper_at_each_of_its_epsilons():
-    cells = pgc_default.cells(SIZE)
+    cells = pgc_default.cells(SETTINGS)
     assert len(cells) == 10 and {c.config.epsilon for c in cells} == {*paper.EPSILONS, np.inf}
     for cell in cells:
         problem = build(cell.config)
@@ -226,11 +225,11 @@ def test_what_is_said_of_the_papers_own_tables_is_so():
     assert (round(ratios["laplace"].sum() * 20), round(ratios["prs"].sum() * 20)) == (74, 72)
 
 
-SIZE = Size(trials=3, submissions=200, seed=0, figure_trials=2)
+SETTINGS = Settings(trials=3, submissions=200, seed=0, readings=False, quick=False)
 
 
 def test_every_cell_of_the_tables_and_figures_is_planned_once_with_its_control():
-    cells = {cell.name: cell for cell in main_cells(SIZE)}
+    cells = {cell.name: cell for cell in main_cells(SETTINGS)}
     assert len(cells) == 3 * (9 + 2) + 2 * (
         4 + 3 + 1
     )  # three columns, and the controls of two ways to act
@@ -290,7 +289,7 @@ def test_a_shared_control_of_prs_is_the_control_of_each_epsilon(tmp_path):
 
 
 def test_readings_differ_from_the_closest_in_one_choice_and_choose_and_report_on_different_trials():
-    cells = reading_cells(SIZE)
+    cells = reading_cells(SETTINGS)
     assert len({cell.name for cell in cells}) == len(cells)
     seeds = {cell.name.partition("/")[0]: cell.config.seed for cell in cells}
     assert seeds == {"choose": plan.CHOOSING, "report": 0}

@@ -10,7 +10,7 @@ from tests.conftest import make_aggregator
 
 
 def feed(aggregator, reports, versions=None, theta=None, basis=None):
-    state = aggregator.start(jnp.zeros(2) if theta is None else theta, basis)
+    state = aggregator.start(jnp.zeros(2) if theta is None else theta)._replace(basis=basis)
     states = []
     for i, report in enumerate(reports):
         version = state.version if versions is None else jnp.asarray(versions[i])

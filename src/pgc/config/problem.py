@@ -53,7 +53,7 @@ class Problem:
 
     def start(self, theta: jax.Array) -> AggregatorState:
         """Returns the state of version 0, ready to be delivered."""
-        return self.aggregator.start(theta, self.deliverer.basis(theta))
+        return self.deliverer.with_basis(self.aggregator.start(theta))
 
     @property
     def epsilon_gradient(self) -> float:

@@ -80,9 +80,8 @@ def filled(config: TrainConfig, **values: Any) -> TrainConfig:
 
 
 def _privacy(config: TrainConfig) -> tuple[TrainConfig, float, float]:
-    """Without privacy there is no mechanism, and without a mechanism no privacy.
-
-    Also returns the ε of the gradient and of the noisy boolean in one report.
+    """Returns the config, with no mechanism if there is no privacy and the other way round, and the
+    ε of the gradient and of the noisy boolean in one report.
     """
     find_mechanism(config.mechanism)  # an unknown one is refused, also where it is not used
     if config.epsilon == math.inf or config.mechanism == "none":

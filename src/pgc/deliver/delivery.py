@@ -41,7 +41,7 @@ S = TypeVar("S", bound=Version)
 
 @dataclass(frozen=True, kw_only=True)
 class Deliverer:
-    """The whole of step 1. Every engine and the service have one."""
+    """Step 1 of every round (`initial.py` draws θ_0). Every engine and the service have one."""
 
     schedule: Schedule
     """α, the probability of a random action, which falls with the number of submissions."""

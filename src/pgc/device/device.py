@@ -2,11 +2,11 @@
 
 It is the only way by which anything leaves a device. For each offer, it
 
-    1 decodes the offer, and refuses one that this device does not accept
-    2 charges the ledger, and stores a blank report, which is sent if anything below fails
-    3 plays the offer in the device's own world, until a deadline
-    4 randomises the result, and stores this report in place of the blank one
-    5 returns the stored bytes at the end of a slot
+    - decodes the offer, and refuses one that this device does not accept
+    - charges the ledger, and stores a blank report, which is sent if anything below fails
+    - plays the offer in the device's own world, until a deadline
+    - randomises the result, and stores this report in place of the blank one
+    - returns the stored bytes at the end of a slot
 
 **Guarantee.** Everything that a device ever returns is ε-LDP for its private data, with the ε of
 its ledger, whoever sends offers, in whatever order, and whenever the process is killed. A refusal
@@ -45,7 +45,7 @@ RELEASABLE = tuple(kind.name for number, kind in ON_THE_WIRE.items() if number <
 """The mechanisms of pgc that may leave a device. One from outside may as well, if the application
 names it in `accepts`."""
 Numbers = Callable[[Offer, Callable[[], bool]], Any]
-"""Makes what is to be randomised, and whether the score reached Θ, of an offer. It is also given a
+"""Plays an offer: returns the numbers to randomise, and whether the score reached Θ. It is given a
 function that says whether to stop."""
 
 

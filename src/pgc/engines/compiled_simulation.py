@@ -45,7 +45,7 @@ travel have the same size however long it plays."""
 class Block(NamedTuple):
     """Some trials that advance together, one in each lane."""
 
-    which: np.ndarray
+    trials: np.ndarray
     engine: Engine
     state: State
 
@@ -57,7 +57,10 @@ def count(records: Record) -> tuple[jax.Array, jax.Array]:
 
 
 class CompiledSimulation:
-    """Simulation in progress: those of the first problem, then those of the second, and so on."""
+    """The trials of one problem or of several, those of the first problem first.
+
+    It implements `Simulation`.
+    """
 
     def __init__(self, *problems: Problem) -> None:
         self.config_text = to_yaml(problems[0].config)
@@ -103,7 +106,7 @@ class CompiledSimulation:
         """Which trials still collect reports, (trials,)."""
         flags = np.zeros(self._home.running.shape, bool)
         for block in self._blocks:
-            flags[block.which] = np.asarray(block.state.running)
+            flags[block.trials] = np.asarray(block.state.running)
         return flags[: self.trials]
 
     def advance(self, crew: Crew | None = None) -> Iterator[Arrivals]:
@@ -126,12 +129,12 @@ class CompiledSimulation:
         stopped = np.isin(np.arange(self._home.running.shape[0]), trials)
         self._blocks = [
             b._replace(
-                state=b.state._replace(running=b.state.running & ~jnp.asarray(stopped[b.which]))
+                state=b.state._replace(running=b.state.running & ~jnp.asarray(stopped[b.trials]))
             )
             for b in self._blocks
         ]
 
-    def collected(self, name: str) -> np.ndarray:
+    def aggregator_field(self, name: str) -> np.ndarray:
         """Returns a field of every trial's `AggregatorState`; the first axis is the trial.
 
         The field is `theta`, `average`, `received`, `version`, …
@@ -224,7 +227,7 @@ def _have_played(
             simulations[i]._blocks[j] = block._replace(
                 state=jax.tree.unflatten(jax.tree.structure(block.state), state)
             )
-            yield i, block.which, happened
+            yield i, block.trials, happened
     for simulation in simulations:
         simulation._repack()
 
@@ -243,7 +246,7 @@ def _play_on(
         block = simulation._blocks[job[1]]
         state, records = block.engine.advance(block.state, simulation.turns)
         simulation._blocks[job[1]] = block._replace(state=state)
-        return job[0], block.which, take(records)
+        return job[0], block.trials, take(records)
 
     yield from _threads().map(
         one, [(i, j) for i, s in enumerate(simulations) for j in range(len(s._blocks))]

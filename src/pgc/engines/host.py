@@ -57,7 +57,7 @@ class Trial:
     """One trial: the aggregator's state, and the agents at work."""
 
     state: AggregatorState
-    delivery: tuple[int, np.ndarray, np.ndarray | None]
+    offered: tuple[int, np.ndarray, np.ndarray | None]
     """The version, θ and the basis W of the state, copied to the host."""
     flight: deque[InFlight] = field(default_factory=deque)
     answers: dict[int, Sent] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class HostSimulation:
         self._to_theta_space = jax.jit(to_theta_space)
         self._stopping = stopping_rule(problem)
         self._seconds_each = JOB_SECONDS
-        self._asked: deque[Task] = deque()
+        self._tasks: deque[Task] = deque()
         self._jobs: dict[int, tuple[float, list[Task]]] = {}
         self._trials: list[Trial] = []
         start = jax.jit(problem.start)
@@ -128,13 +128,13 @@ class HostSimulation:
                 failed = error
                 break
             for ticket, sent in finished:
-                began, asked = self._jobs.pop(ticket)
+                began, tasks = self._jobs.pop(ticket)
                 self._seconds_each += 0.2 * (
-                    (time.monotonic() - began) / len(asked) / AHEAD - self._seconds_each
+                    (time.monotonic() - began) / len(tasks) / AHEAD - self._seconds_each
                 )
-                for task, answer in zip(asked, sent, strict=True):
+                for task, answer in zip(tasks, sent, strict=True):
                     self._trials[task.trial].answers[task.submission] = answer
-                for i in sorted({task.trial for task in asked}):
+                for i in sorted({task.trial for task in tasks}):
                     rows += self._take_reports(i)
         rows.sort(key=lambda row: (row[0], row[1]))
         kinds = (np.int32, np.int32, np.float32, np.int32, np.int32, np.int32, bool)
@@ -145,7 +145,7 @@ class HostSimulation:
         if failed is not None:  # raised last, so that earlier reports count
             raise failed
 
-    def collected(self, name: str) -> np.ndarray:
+    def aggregator_field(self, name: str) -> np.ndarray:
         """Returns a field of every trial's `AggregatorState`; the first axis is the trial."""
         return np.stack([np.asarray(getattr(trial.state, name)) for trial in self._trials])
 
@@ -167,24 +167,24 @@ class HostSimulation:
             and trial.started < config.submissions
         ):
             worker, index = trial.started % config.workers, trial.started // config.workers
-            version, theta, basis = trial.delivery
+            version, theta, basis = trial.offered
             agent = agent_number(worker, index, config.workers, config.submissions_per_agent)
             received = trial.started - len(trial.flight)
             alpha = self.problem.deliverer.schedule.alpha(received)
             task = Task(i, trial.started, agent, theta, basis, alpha)
             trial.flight.append(InFlight(task, version))
-            self._asked.append(task)
+            self._tasks.append(task)
             trial.started += 1
 
     def _submit_jobs(self, crew: Crew) -> None:
         """Submits jobs until `AHEAD` are under way for each worker of the crew."""
         free = AHEAD * crew.size - len(self._jobs)
-        while self._asked and free > 0:
+        while self._tasks and free > 0:
             share = max(
                 1,
-                min(int(JOB_SECONDS / max(self._seconds_each, 1e-6)), -(-len(self._asked) // free)),
+                min(int(JOB_SECONDS / max(self._seconds_each, 1e-6)), -(-len(self._tasks) // free)),
             )
-            some = [self._asked.popleft() for _ in range(min(share, len(self._asked)))]
+            some = [self._tasks.popleft() for _ in range(min(share, len(self._tasks)))]
             some = [task for task in some if self._trials[task.trial].running]
             if some:
                 self._jobs[crew.submit(Job("play", (self._config_text, some)))] = (
@@ -206,10 +206,10 @@ class HostSimulation:
             report = np.asarray(decode(mechanism, sent.code, seed, i, task.submission), np.float32)
             if task.basis is not None:
                 report = self._to_theta_space(task.basis.astype(np.float32), report)
-            staleness = trial.delivery[0] - oldest.version
+            staleness = trial.offered[0] - oldest.version
             trial.state = self._accept(trial.state, report, np.int32(oldest.version))
-            if int(trial.state.version) != trial.delivery[0]:
-                trial.delivery = self._delivery(trial.state)
+            if int(trial.state.version) != trial.offered[0]:
+                trial.offered = self._delivery(trial.state)
             worker = task.submission % len(trial.ticks)
             trial.ticks[worker] += sent.ticks
             n, tick = task.submission + 1, trial.ticks[worker]
@@ -237,15 +237,15 @@ class HostSimulation:
                 [[b.task.submission, b.task.agent, b.version] for b in trial.flight], np.int64
             ).reshape(-1, 3)
             made[f"{i}:alpha"] = np.array([b.task.alpha for b in trial.flight], float)
-            for sent in trial.flight:
-                made[f"{i}:theta{sent.version}"] = sent.task.theta
-                if sent.task.basis is not None:
-                    made[f"{i}:basis{sent.version}"] = sent.task.basis
+            for one in trial.flight:
+                made[f"{i}:theta{one.version}"] = one.task.theta
+                if one.task.basis is not None:
+                    made[f"{i}:basis{one.version}"] = one.task.basis
         return made
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Restores the state that `arrays` returned."""
-        self._asked.clear()
+        self._tasks.clear()
         try:
             for i, trial in enumerate(self._trials):
                 trial.state = jax.tree_util.tree_map_with_path(
@@ -254,7 +254,7 @@ class HostSimulation:
                     ).reshape(leaf.shape),
                     trial.state,
                 )
-                trial.delivery = self._delivery(trial.state)
+                trial.offered = self._delivery(trial.state)
                 started, seen, ones, running, *ticks = arrays[f"{i}:counts"].tolist()
                 trial.started, trial.window, trial.running, trial.ticks = (
                     started,
@@ -279,7 +279,7 @@ class HostSimulation:
                         arrays[f"{i}:flight"].tolist(), arrays[f"{i}:alpha"], strict=True
                     )
                 )
-                self._asked.extend(b.task for b in trial.flight)
+                self._tasks.extend(b.task for b in trial.flight)
         except KeyError:
             raise PgcError(
                 "the checkpoint is of another configuration or version of pgc; start a new run"

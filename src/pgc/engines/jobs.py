@@ -46,15 +46,15 @@ class Sent(NamedTuple):
     ticks: int
 
 
-def play(config_text: str, asked: Sequence[Task]) -> list[Sent]:
+def play(config_text: str, tasks: Sequence[Task]) -> list[Sent]:
     """Does what `answers` does, for the config that is given as YAML (in a world on the host)."""
-    return answers(_problem(config_text), agents_of(config_text), asked)
+    return answers(_problem(config_text), agents_of(config_text), tasks)
 
 
-def answers(problem: Problem, agents: HostAgents, asked: Sequence[Task]) -> list[Sent]:
-    """Takes steps 2 and 3 for the tasks in `asked`, and returns what their agents send."""
+def answers(problem: Problem, agents: HostAgents, tasks: Sequence[Task]) -> list[Sent]:
+    """Takes steps 2 and 3 for the tasks in `tasks`, and returns what their agents send."""
     made = []
-    for ask, played in zip(asked, agents.train(asked), strict=True):  # 2 local training
+    for task, played in zip(tasks, agents.train(tasks), strict=True):  # 2 local training
         success = played.score >= problem.training.world.score_threshold
         # 3 randomise
         code = draw_code(
@@ -62,8 +62,8 @@ def answers(problem: Problem, agents: HostAgents, asked: Sequence[Task]) -> list
             played.coordinates,
             success,
             problem.config.seed,
-            ask.trial,
-            ask.submission,
+            task.trial,
+            task.submission,
         )
         made.append(Sent(*code, played.score, played.ticks))
     return made

@@ -46,7 +46,7 @@ class Simulation(Protocol):
     def stop(self, trials: Sequence[int]) -> None:
         """Stops these trials: they collect no more reports."""
 
-    def collected(self, name: str) -> np.ndarray:
+    def aggregator_field(self, name: str) -> np.ndarray:
         """Returns a field of every trial's `AggregatorState`; the first axis is the trial."""
 
     def arrays(self) -> dict[str, np.ndarray]:

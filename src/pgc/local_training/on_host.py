@@ -138,19 +138,19 @@ class HostAgents:
         assert isinstance(self.training.world, HostWorld)
         return self.training.world
 
-    def train(self, asked: Sequence[Task]) -> list[Played]:
+    def train(self, tasks: Sequence[Task]) -> list[Played]:
         """Plays each submission's episodes, and computes one gradient from them."""
         orders: list[Order] = []
         tries = []
-        for ask in asked:
+        for task in tasks:
             dim, episodes = self.training.dim if self.recipe.evolves else 0, self.training.episodes
-            tries.append(tried(self._rng(ask, Stream.RESET), dim, episodes))
-            orders += self._orders(ask, tries[-1])
+            tries.append(tried(self._rng(task, Stream.RESET), dim, episodes))
+            orders += self._orders(task, tries[-1])
         episodes_of = self.training.episodes_played
         histories = self.play(orders)
         return [
-            self._made(ask, histories[i * episodes_of : (i + 1) * episodes_of], xi)
-            for i, (ask, xi) in enumerate(zip(asked, tries, strict=True))
+            self._made(task, histories[i * episodes_of : (i + 1) * episodes_of], xi)
+            for i, (task, xi) in enumerate(zip(tasks, tries, strict=True))
         ]
 
     def scores(
@@ -175,40 +175,40 @@ class HostAgents:
                 raise EnvironmentFailed(f"{self.world.name} returned {what} that is not finite")
         return histories
 
-    def _orders(self, ask: Task, xi: np.ndarray) -> list[Order]:
+    def _orders(self, task: Task, xi: np.ndarray) -> list[Order]:
         """Returns the episodes of one submission."""
-        training, recipe, psi = self.training, self.recipe, self._psi(ask)
-        address = host_address(self.seed, ask.trial, ask.submission, Stream.WORLD)
+        training, recipe, psi = self.training, self.recipe, self._psi(task)
+        address = host_address(self.seed, task.trial, task.submission, Stream.WORLD)
         seeds = np.random.SeedSequence(address).generate_state(training.episodes_played).tolist()
         orders = []
         for e in range(training.episodes):
-            theta = nearby(recipe, ask.theta, ask.basis, xi[:, e])
-            rng = None if recipe.greedy and ask.alpha == 0 else self._rng(ask, Stream.PLAY, e)
+            theta = nearby(recipe, task.theta, task.basis, xi[:, e])
+            rng = None if recipe.greedy and task.alpha == 0 else self._rng(task, Stream.PLAY, e)
             place = HostPlace(self.world, psi, seeds[e], self.spare)
-            orders.append(Order(theta, place, rng, ask.alpha, recipe.greedy))
+            orders.append(Order(theta, place, rng, task.alpha, recipe.greedy))
         if recipe.score == "greedy":
-            orders.append(self.greedy_order(ask.theta, psi, seeds[-1]))
+            orders.append(self.greedy_order(task.theta, psi, seeds[-1]))
         return orders
 
-    def _made(self, ask: Task, episodes: list[History], xi: np.ndarray) -> Played:
+    def _made(self, task: Task, episodes: list[History], xi: np.ndarray) -> Played:
         played, scored = (
             episodes[: self.training.episodes],
             episodes[-1] if self.recipe.score == "greedy" else episodes[0],
         )
-        z = _explained(coordinates, self.recipe, ask.theta, ask.basis, played, xi, self.network)
+        z = _explained(coordinates, self.recipe, task.theta, task.basis, played, xi, self.network)
         return Played(z, float(scored.rewards.sum()), sum(len(e.rewards) for e in episodes))
 
-    def _psi(self, ask: Task) -> Any:
+    def _psi(self, task: Task) -> Any:
         """Returns the agent's ψ, which is the same in all its submissions."""
         population = self.training.population
         return population.pick(
-            np.random.default_rng([self.seed, ask.trial, ask.agent, Stream.PSI]).random(
+            np.random.default_rng([self.seed, task.trial, task.agent, Stream.PSI]).random(
                 len(population.variations)
             )
         )
 
-    def _rng(self, ask: Task, stream: Stream, position: int = 0) -> np.random.Generator:
-        return host_rng(self.seed, ask.trial, ask.submission, stream, position)
+    def _rng(self, task: Task, stream: Stream, position: int = 0) -> np.random.Generator:
+        return host_rng(self.seed, task.trial, task.submission, stream, position)
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def inspect_report(data: bytes, offer: Offer | None) -> Facts:
 
 
 def is_ledger(path: Path) -> bool:
-    """Whether this is an SQLite file with the mark of a ledger."""
+    """Whether this is an SQLite file with the application number of a ledger."""
     try:
         db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         try:

@@ -15,7 +15,7 @@ from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.simulated import Randomiser
 
 
-class Code(NamedTuple):
+class Drawn(NamedTuple):
     """A code and a noisy boolean: what reaches the aggregator."""
 
     code: np.ndarray  # what the mechanism drew
@@ -29,7 +29,7 @@ def draw_code(
     seed: int,
     trial: int,
     submission: int,
-) -> Code:
+) -> Drawn:
     """Returns the code of one submission, and its noisy boolean (False when no score is sent)."""
     mechanism = randomiser.mechanism
     gradient = mechanism.flat(np.zeros_like(coordinates) if randomiser.control else coordinates)
@@ -43,13 +43,13 @@ def draw_code(
             2**32, size=1, dtype=np.uint32
         )
         bit = bool(randomiser.score_bit.draw(np.asarray(success), word[0]))
-    return Code(np.asarray(code), bit)
+    return Drawn(np.asarray(code), bit)
 
 
 def decode(
     mechanism: Mechanism, code: np.ndarray, seed: int, trial: int, submission: int
 ) -> np.ndarray:
-    """Returns g̃ on the aggregator, in the coordinates of the delivery's subspace."""
+    """Returns z̃ on the aggregator: the estimate in the coordinates of the delivery's subspace."""
     made: np.ndarray = mechanism.decode(
         code, public_words(simulated_public_seed(seed, trial, submission), mechanism.public_words)
     )

@@ -146,9 +146,9 @@ class Run(Folder):
             if int(part.stem.removeprefix("part-")) >= index:
                 part.unlink()
 
-    def write_checkpoint(self, arrays: dict[str, np.ndarray], progress: dict[str, Any]) -> None:
+    def write_checkpoint(self, arrays: dict[str, np.ndarray], counts: dict[str, Any]) -> None:
         """Replaces the checkpoint in one atomic step."""
-        metadata = {"config": fingerprint(self.config), "progress": json.dumps(progress)}
+        metadata = {"config": fingerprint(self.config), "progress": json.dumps(counts)}
         self.write_arrays("checkpoint.safetensors", arrays, metadata)
 
     def read_checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -59,10 +59,10 @@ class Outcome:
     """The results of a cell that are kept."""
 
     fst: np.ndarray  # (trials,), ∞ where there was no success
-    curve: np.ndarray  # (whole, points): μ_n, at `n`
+    curve: np.ndarray  # (figure trials, points): μ_n, at `n`
     n: np.ndarray  # (points,)
-    final: np.ndarray  # (whole,): greedy score of the last θ, mean over every ψ
-    averaged: np.ndarray  # (whole,): greedy score of the averaged θ, mean over every ψ
+    final: np.ndarray  # (figure trials,): greedy score of the last θ, mean over every ψ
+    averaged: np.ndarray  # (figure trials,): greedy score of the averaged θ, mean over every ψ
     steps: np.ndarray  # (trials,): environment steps played
     received: np.ndarray  # (trials,): submissions that arrived
 
@@ -76,7 +76,9 @@ class Batch:
         trials = [cell.config.trials for cell in cells]
         self.first = np.cumsum([0, *trials])
         self.most = np.repeat([cell.config.submissions for cell in cells], trials)
-        self.stops = np.concatenate([np.arange(c.config.trials) >= _whole(c) for c in cells])
+        self.stops = np.concatenate(
+            [np.arange(c.config.trials) >= _figure_trials(c) for c in cells]
+        )
         # On the host, how much a round plays depends on timing, and so would where a trial stops.
         assert not (plays_on_host(self.problems[0]) and self.stops.any())
         self.simulation.stopped_by_caller = bool(self.stops.any())
@@ -84,7 +86,7 @@ class Batch:
             sum(trials), self.problems[0].training.world.score_threshold
         )
         self.samplers = [
-            metrics.CurveSampler(_whole(c), c.config.submissions, POINTS) for c in cells
+            metrics.CurveSampler(_figure_trials(c), c.config.submissions, POINTS) for c in cells
         ]
         self.steps = np.zeros(sum(trials), np.int64)
         self.received = np.zeros(sum(trials), np.int64)
@@ -138,8 +140,8 @@ class Batch:
                 fst=self.tracker.fst[first:last].copy(),
                 curve=self.samplers[i].curve,
                 n=self.samplers[i].n,
-                final=scores["theta"][first : first + _whole(cell)],
-                averaged=scores["average"][first : first + _whole(cell)],
+                final=scores["theta"][first : first + _figure_trials(cell)],
+                averaged=scores["average"][first : first + _figure_trials(cell)],
                 steps=self.steps[first:last],
                 received=self.received[first:last],
             )
@@ -156,7 +158,10 @@ class Batch:
         training = self.problems[0].training  # world, policy and population are part of the program
         made = {}
         for name in ("theta", "average"):
-            thetas, scores = self.simulation.collected(name), np.full(len(self.stops), np.nan)
+            thetas, scores = (
+                self.simulation.aggregator_field(name),
+                np.full(len(self.stops), np.nan),
+            )
             for setting in {(cell.config.eval_episodes, cell.config.seed) for cell in self.cells}:
                 like = [
                     (cell.config.eval_episodes, cell.config.seed) == setting for cell in self.cells
@@ -327,7 +332,7 @@ def facts(folder: Folder) -> dict[str, Any]:
     return made
 
 
-def _whole(cell: Cell) -> int:
+def _figure_trials(cell: Cell) -> int:
     return (
         cell.config.trials
         if cell.figure_trials is None

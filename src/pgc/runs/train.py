@@ -177,21 +177,24 @@ class Session:
         )
 
     def _restore(self) -> None:
-        arrays, progress = self.run.read_checkpoint()
+        arrays, counts = self.run.read_checkpoint()
         self.simulation.restore(arrays)
         self.parts, self.env_steps, self.ones = (
-            progress["parts"],
-            progress["env_steps"],
-            progress["ones"],
+            counts["parts"],
+            counts["env_steps"],
+            counts["ones"],
         )
-        self.received = np.array(progress["received"], np.int64)
-        self.seconds = progress["seconds"]
-        self.tracker.load(progress["tracker"])
+        self.received = np.array(counts["received"], np.int64)
+        self.seconds = counts["seconds"]
+        self.tracker.load(counts["tracker"])
         self.run.drop_parts_from(self.parts)
 
     def _write_results(self) -> None:
         problem, config = self.problem, self.problem.config
-        theta, averaged = self.simulation.collected("theta"), self.simulation.collected("average")
+        theta, averaged = (
+            self.simulation.aggregator_field("theta"),
+            self.simulation.aggregator_field("average"),
+        )
         known = isinstance(problem.training.policy, ActorCritic)
         notes = policy_notes(problem.training.recipe if known else None)
         self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged}, notes)
@@ -233,8 +236,8 @@ class Session:
             "averaged_success_ratio": float(np.mean(average >= threshold)),
             "received": int(self.received.sum()),
             "stopped_trials": int(np.sum(self.received < config.submissions)),
-            "unused_reports": int(self.simulation.collected("buffer_count").sum()),
-            "discarded_reports": int(self.simulation.collected("discarded").sum()),
+            "unused_reports": int(self.simulation.aggregator_field("buffer_count").sum()),
+            "discarded_reports": int(self.simulation.aggregator_field("discarded").sum()),
             "success_rate_estimate": None,
             "env_steps": self.env_steps,
             "seconds": round(seconds, 3),

@@ -1,7 +1,7 @@
 """The devices that `pgc join` runs, each with its own ψ, token and ledger.
 
-There is one real device, or there are many simulated ones, which play in compiled programs but
-charge real ledgers and send real reports.
+There is one real device, or there are many simulated ones, which play as fast as they can
+(compiled, where the world is) but charge real ledgers and send real reports.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Fleet:
     device_id: str | None
     """The name of a device that was provisioned under one."""
     slot: float
-    """Seconds of a device's slots; 0 for simulated devices, whose time tells nothing."""
+    """Seconds of a device's slots; 0 for none."""
     simulated: bool
-    """Whether nobody lives in these homes: they then play compiled, as fast as they can."""
+    """Whether nobody lives in these homes: they then play as fast as they can."""
     world: World
     population: Population
     recipe: Recipe

@@ -94,10 +94,10 @@ class Keeper:
         return self.models[name]
 
     def offer(self, token: str, name: str) -> Future[Issued | Verdict]:
-        """Step 1: asks for an offer, and returns a future of it.
+        """Decides about an offer for this token; returns a future of it, or of a verdict.
 
-        The future is done when the offer is on disk, so that its report is recognised even after a
-        crash.
+        `encoded` makes its bytes. The future is done when the offer is on disk, so that its report
+        is recognised even after a crash.
         """
         model = self._model(name)
         if self.progress(name).unapplied > MOST_BEHIND + int(model.aggregator.buffer_size):
@@ -126,7 +126,7 @@ class Keeper:
         return self._updater.progress(name)
 
     def report(self, token: str, name: str, data: bytes) -> Future[Issued | Verdict]:
-        """Step 4, first half: stores a report once, and returns a future of the verdict.
+        """Stores a report once, and returns a future of the verdict.
 
         Malformed bytes are refused at once, before anything is looked up.
         """
@@ -189,7 +189,7 @@ class Keeper:
         """
         model = self._model(name)
         with self.database.writing() as db:
-            old, newest, accepted = store.roll_back(db, name, version)
+            old, newest, accepted = store.lock_for_rollback(db, name, version)
             state = model.rolled_back(model.unpack(old.state), model.unpack(newest.state), accepted)
             number = int(state.version)
             store.keep_versions(

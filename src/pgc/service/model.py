@@ -68,12 +68,11 @@ class Published:
         )
         return made
 
-    def offer(self, offer_id: int, expires_at: int) -> bytes:
-        """Step 1: returns the bytes of an offer of this version, for one device."""
-        return b"".join(self.offer_in_two(offer_id, expires_at))
-
     def offer_in_two(self, offer_id: int, expires_at: int) -> tuple[bytes, bytes]:
-        """Returns the same in two parts, of which the second is one object for all offers."""
+        """Returns the bytes of an offer of this version for one device, in two parts.
+
+        The second is one object for all offers.
+        """
         return self.template.in_two(offer_id, expires_at)
 
 
@@ -131,7 +130,7 @@ class Model:
                 np.zeros(mechanism.dim) if self.theta_0 is None else self.theta_0, jnp.float32
             )
         self.query = Query.of(mechanism, 0.0 if self.score_bit is None else self.score_bit.epsilon)
-        self.state = self.aggregator.start(theta, self.deliverer.basis(theta))
+        self.state = self.deliverer.with_basis(self.aggregator.start(theta))
         self.published = self.as_published(self.state)
         self.accept([], [])  # compiles now, and not for the first report
 

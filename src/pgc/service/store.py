@@ -316,7 +316,7 @@ def load_version(db: sql.Connection, model: str, version: int | None = None) -> 
     return None if row is None else Kept(*row)
 
 
-def roll_back(db: sql.Connection, model: str, version: int) -> tuple[Kept, Kept, int]:
+def lock_for_rollback(db: sql.Connection, model: str, version: int) -> tuple[Kept, Kept, int]:
     """Returns the version to restore, the newest one, and how many reports were accepted.
 
     The model is locked, so none of these can change until the commit.

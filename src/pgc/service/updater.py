@@ -1,4 +1,5 @@
-"""Step 4, second half: reports that were accepted become versions of θ, by one process at a time.
+"""Reports that were accepted become versions of θ (step 4, and step 1 for each version), by one
+process at a time.
 
 The process that updates is elected through the database. With PostgreSQL it is the one whose
 session holds an advisory lock. Versions are written in that very session, so a process that has
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 import numpy as np
 import sqlalchemy as sql
 
+from pgc.errors import first_line
 from pgc.service import store
 from pgc.service.database import Database, explicit
 from pgc.service.model import Model, Published
@@ -181,14 +183,9 @@ class Updater:
                 self._applied.clear()
                 self._lease.leave()  # its session may be broken: next time it is a new one
                 if not self._failing:
-                    words = (
-                        str(error).strip().splitlines()[0]
-                        if str(error).strip()
-                        else type(error).__name__
-                    )
                     log.error(
                         "updating fails, and is tried again: %s",
-                        words,
+                        first_line(error),
                         exc_info=not isinstance(error, sql.exc.DBAPIError),
                     )
                 self._failing = True

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from pgc.errors import first_line
 from pgc.service.admission import Issued, OfferRequest, ReportRequest, Verdict
 from pgc.service.database import Database
 from pgc.service.store import admit
@@ -91,10 +92,10 @@ class Writer:
         # no request is acknowledged; a device that sends one again learns whether it was written
         except Exception as error:
             if not self._failing:
-                log.error("the store cannot be written: %s", _line(error))
+                log.error("the store cannot be written: %s", first_line(error))
             self._failing = True
             for _, future in work:
-                _tell(future, error=Unwritten(_line(error)))
+                _tell(future, error=Unwritten(first_line(error)))
             time.sleep(0.1)
             return
         if self._failing:
@@ -113,7 +114,3 @@ def _tell(future: Future[Any], verdict: Any = None, error: Exception | None = No
         future.set_result(verdict)
     else:
         future.set_exception(error)
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

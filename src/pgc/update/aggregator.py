@@ -71,12 +71,12 @@ class Aggregator:
     cap: OutputCap | None = None
     """The cap that keeps the policy from becoming deterministic; None for no cap (the paper)."""
 
-    def start(self, theta: jax.Array, basis: jax.Array | None = None) -> AggregatorState:
-        """Returns the state of version 0; `basis` is what step 1 makes of its θ."""
+    def start(self, theta: jax.Array) -> AggregatorState:
+        """Returns the state of version 0, without a basis: `Deliverer.with_basis` makes it."""
         zero = jnp.zeros((), jnp.int32)
         return AggregatorState(
             theta=theta,
-            basis=basis,
+            basis=None,
             version=zero,
             received=zero,
             buffer=jnp.zeros((self.held, *theta.shape)) if self.trims else jnp.zeros_like(theta),

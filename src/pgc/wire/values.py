@@ -9,7 +9,7 @@ Array = Any
 
 
 class Delivery(NamedTuple):
-    """Step 1: what an agent is handed. All of it is public."""
+    """Step 1: what an agent is handed, except α, which goes beside it. All of it is public."""
 
     theta: Array  # θ (d,)
     basis: Array | None  # W (d, k) of the subspace to report in; None: the whole gradient

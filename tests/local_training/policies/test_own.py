@@ -80,7 +80,7 @@ def test_while_playing_as_well(estimator):
         simulation = CompiledSimulation(build(configure(estimator=estimator, **alike, **policy)))
         while simulation.running:
             list(simulation.advance())
-        thetas.append(simulation.collected("theta")[0])
+        thetas.append(simulation.aggregator_field("theta")[0])
     np.testing.assert_allclose(*thetas, rtol=1e-3, atol=1e-4)
 
 

@@ -10,7 +10,7 @@ from pgc.runs import metrics
 from pgc.runs.sweep import Cell, Outcome
 from pgc.studies import inference
 from pgc.studies.reproduction import paper
-from pgc.studies.reproduction.plan import Size
+from pgc.studies.reproduction.plan import Settings
 from pgc.studies.reproduction.tables import score
 
 EPSILONS = (*paper.EPSILONS, paper.INFINITY)
@@ -19,15 +19,15 @@ MOST_REPORTS = 4000
 worth more."""
 
 
-def cells(size: Size) -> list[Cell]:
+def cells(settings: Settings) -> list[Cell]:
     """Returns a cell for each ε, and one for its control."""
-    reports = min(MOST_REPORTS, max(100, size.submissions // 20))
-    run = {"trials": size.trials, "submissions": reports, "seed": size.seed}
+    reports = min(MOST_REPORTS, max(100, settings.submissions // 20))
+    run = {"trials": settings.trials, "submissions": reports, "seed": settings.seed}
     return [
         Cell(
             name=_name(epsilon, control),
             config=configure(epsilon=epsilon, control=control, **run),
-            figure_trials=size.figure_trials,
+            figure_trials=settings.figure_trials,
         )
         for epsilon in EPSILONS
         for control in (False, True)

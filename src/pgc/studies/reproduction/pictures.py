@@ -42,12 +42,12 @@ def by_epsilon(
     *,
     top: float,
     log: bool = False,
-    ahead: Sequence[dict[str, Any]] = (),
+    default: Sequence[dict[str, Any]] = (),
 ) -> Files:
     """Plots one quantity over ε: the paper's number, and each reading's with its interval.
 
     Each reading's control is shown as well, and so is pgc's default, if its rows are given as
-    `ahead`.
+    `default`.
     """
     figure, panels = new_figure(1, 2, figsize=(10, 4.3), layout="constrained", share_y=True)
     for axes, mechanism in zip(panels, ("laplace", "prs"), strict=True):
@@ -108,8 +108,8 @@ def by_epsilon(
                 alpha=0.75,
                 label=f"{title}: control",
             )
-        if ahead:
-            mine = [c for c in ahead if c["epsilon"] in places]
+        if default:
+            mine = [c for c in default if c["epsilon"] in places]
             middle = np.array([c[quantity]["ours"] for c in mine])
             axes.plot(
                 [places[c["epsilon"]] for c in mine],

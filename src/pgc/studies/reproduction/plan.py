@@ -32,15 +32,56 @@ CHOOSING = 1000
 those of the seed itself are reported."""
 
 
+READING_TRIALS = 10
+"""Trials in each of the two sets on which readings are compared."""
+FIGURE_TRIALS = 20
+"""At most this many trials of each cell run to the end, for the curves and the final scores."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Size:
-    """How much is run of each cell, and with which seed."""
+class Settings:
+    """Everything that decides a reproduction."""
 
     trials: int
     submissions: int
     seed: int
-    figure_trials: int
-    """Trials of each cell that run to the end and give the curves and the final scores."""
+    readings: bool
+    quick: bool
+
+    @property
+    def figure_trials(self) -> int:
+        """Trials of each cell that run to the end and give the curves and the final scores.
+
+        Readings are judged by success alone, so their trials stop once they succeed.
+        """
+        return 0 if self.readings else min(self.trials, FIGURE_TRIALS)
+
+    @property
+    def command(self) -> str:
+        """The command that makes the same reproduction again."""
+        words = [
+            "pgc reproduce",
+            "--readings" * self.readings,
+            "--quick" * self.quick,
+            f"--trials {self.trials}",
+        ]
+        words += [
+            f"--submissions {self.submissions}" * (self.submissions != paper.SUBMISSIONS),
+            f"--seed {self.seed}",
+        ]
+        return " ".join(filter(None, words))
+
+    @property
+    def note(self) -> str:
+        """The note on every figure, which says what was run."""
+        ran = f"{self.trials} trials a cell, {self.submissions:,} submissions, seed {self.seed}"
+        usual = READING_TRIALS if self.readings else paper.TRIALS
+        if self.submissions >= paper.SUBMISSIONS and self.trials >= usual:
+            return ran
+        return (
+            f"QUICK LOOK, not the paper's {paper.TRIALS} trials of {paper.SUBMISSIONS:,} "
+            f"submissions: {ran}"
+        )
 
 
 def cell_name(
@@ -68,7 +109,7 @@ def cell_name(
     return f"{reading.key}/{what}" + ("-control" if control else "")
 
 
-def main_cells(size: Size) -> list[Cell]:
+def main_cells(settings: Settings) -> list[Cell]:
     """Returns the cells of Tables 1 to 3 (with controls) and Figures 2 and 3, for every column."""
     cells: dict[str, Cell] = {}
     for reading in COLUMNS:
@@ -81,17 +122,17 @@ def main_cells(size: Size) -> list[Cell]:
         for what in wanted:
             name = cell_name(reading, **what)
             source = control_of(reading) if what.get("control") else reading
-            cells.setdefault(name, _cell(name, source, size, size.seed, **what))
+            cells.setdefault(name, _cell(name, source, settings, settings.seed, **what))
     return list(cells.values())
 
 
-def reading_cells(size: Size) -> list[Cell]:
+def reading_cells(settings: Settings) -> list[Cell]:
     """Returns the cells that compare the closest reading with its variations and other readings.
 
     Each cell is there twice: on the choosing and on the reporting trials.
     """
     cells = []
-    for seed, which in ((size.seed + CHOOSING, "choose"), (size.seed, "report")):
+    for seed, which in ((settings.seed + CHOOSING, "choose"), (settings.seed, "report")):
         jobs = [
             (CLOSEST, ("laplace", "prs", "none")),
             *((v.reading, v.touches) for v in (*VARIATIONS, *OTHERS)),
@@ -101,17 +142,17 @@ def reading_cells(size: Size) -> list[Cell]:
                 if mechanism in touches:
                     name = f"{which}/{cell_name(reading, mechanism, epsilon)}"
                     cells.append(
-                        _cell(name, reading, size, seed, mechanism=mechanism, epsilon=epsilon)
+                        _cell(name, reading, settings, seed, mechanism=mechanism, epsilon=epsilon)
                     )
     return cells
 
 
-def _cell(name: str, reading: Reading, size: Size, seed: int, **what: Any) -> Cell:
-    common = {"trials": size.trials, "submissions": size.submissions, "seed": seed}
+def _cell(name: str, reading: Reading, settings: Settings, seed: int, **what: Any) -> Cell:
+    common = {"trials": settings.trials, "submissions": settings.submissions, "seed": seed}
     return Cell(
         name=name,
         config=reading.config(what.pop("mechanism"), what.pop("epsilon"), **what, **common),
-        figure_trials=size.figure_trials,
+        figure_trials=settings.figure_trials,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,68 +17,20 @@ from pgc.runs.sweep import Cell, Outcome
 from pgc.studies.pages import Files, read_settings, write_report
 from pgc.studies.reproduction import choices, claims, meaning, paper, pgc_default, pictures, tables
 from pgc.studies.reproduction.claims import WORDS
-from pgc.studies.reproduction.plan import CHOOSING, COLUMNS, Column, Size, main_cells, reading_cells
+from pgc.studies.reproduction.plan import (
+    CHOOSING,
+    COLUMNS,
+    READING_TRIALS,
+    Column,
+    Settings,
+    main_cells,
+    reading_cells,
+)
 from pgc.studies.reproduction.readings import CHOICES, describe
 from pgc.studies.study import run_study
 
 TEMPLATES = Path(__file__).parent / "templates"
 QUICK_TRIALS, QUICK_SUBMISSIONS = 6, 2000
-READING_TRIALS = 10
-"""Trials in each of the two sets on which readings are compared."""
-FIGURE_TRIALS = 20
-"""At most this many trials of each cell run to the end, for the curves and the final scores."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Everything that decides a reproduction."""
-
-    trials: int
-    submissions: int
-    seed: int
-    readings: bool
-    quick: bool
-
-    @property
-    def size(self) -> Size:
-        """How much is run of each cell.
-
-        Readings are judged by success alone, so their trials stop once they succeed.
-        """
-        figure_trials = 0 if self.readings else min(self.trials, FIGURE_TRIALS)
-        return Size(
-            trials=self.trials,
-            submissions=self.submissions,
-            seed=self.seed,
-            figure_trials=figure_trials,
-        )
-
-    @property
-    def command(self) -> str:
-        """The command that makes the same reproduction again."""
-        words = [
-            "pgc reproduce",
-            "--readings" * self.readings,
-            "--quick" * self.quick,
-            f"--trials {self.trials}",
-        ]
-        words += [
-            f"--submissions {self.submissions}" * (self.submissions != paper.SUBMISSIONS),
-            f"--seed {self.seed}",
-        ]
-        return " ".join(filter(None, words))
-
-    @property
-    def note(self) -> str:
-        """The note on every figure, which says what was run."""
-        ran = f"{self.trials} trials a cell, {self.submissions:,} submissions, seed {self.seed}"
-        usual = READING_TRIALS if self.readings else paper.TRIALS
-        if self.submissions >= paper.SUBMISSIONS and self.trials >= usual:
-            return ran
-        return (
-            f"QUICK LOOK, not the paper's {paper.TRIALS} trials of {paper.SUBMISSIONS:,} "
-            f"submissions: {ran}"
-        )
 
 
 def reproduce(
@@ -138,10 +90,9 @@ def _cells(settings: Settings) -> list[Cell]:
         raise PgcError(f"submissions must be at least 100, not {settings.submissions}")
     if not 0 <= settings.seed < 2**32 - CHOOSING:
         raise PgcError(f"seed must be between 0 and {2**32 - CHOOSING - 1}, not {settings.seed}")
-    size = settings.size
     if settings.readings:
-        return reading_cells(size)
-    return [*main_cells(size), *pgc_default.cells(size)]
+        return reading_cells(settings)
+    return [*main_cells(settings), *pgc_default.cells(settings)]
 
 
 def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outcome]) -> None:
@@ -151,7 +102,7 @@ def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outco
         for column in columns
         for mechanism, epsilon in paper.CELLS
     ]
-    ahead, note = pgc_default.rows(outcomes, settings.submissions), settings.note
+    default, note = pgc_default.rows(outcomes, settings.submissions), settings.note
     figures = {
         "success": pictures.by_epsilon(rows, "success_ratio", "success ratio", note, top=1.0),
         "fst": pictures.by_epsilon(
@@ -161,7 +112,7 @@ def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outco
             note,
             top=settings.submissions,
             log=True,
-            ahead=ahead,
+            default=default,
         ),
         "auc": pictures.by_epsilon(rows, "relative_auc", "relative AUC", note, top=1.5),
     }
@@ -175,10 +126,10 @@ def _write_main(folder: Folder, settings: Settings, outcomes: Mapping[str, Outco
             for column in columns
         },
         "cells": rows,
-        "default": ahead,
+        "default": default,
         "claims": claims.verdicts(columns),
         "meaning": {
-            "default": meaning.default(ahead),
+            "default": meaning.default(default),
             "success": meaning.success(rows),
             "fst": meaning.first_success(rows),
             "auc": meaning.area(rows),
@@ -209,7 +160,7 @@ def _finish(
     by = {(c["reading"], c["mechanism"], c["epsilon"]): c for c in summary.get("cells", [])}
     known = {
         "by": by,
-        "ahead": {row["epsilon"]: row for row in summary.get("default", [])},
+        "default": {row["epsilon"]: row for row in summary.get("default", [])},
         "paper": paper,
         "words": WORDS,
         "columns": COLUMNS,
@@ -224,7 +175,7 @@ def _facts(folder: Folder, settings: Settings) -> dict[str, Any]:
     return {
         "command": settings.command,
         **asdict(settings),
-        "figure_trials": settings.size.figure_trials,
+        "figure_trials": settings.figure_trials,
         "note": settings.note,
         **sweep.facts(folder),
     }
