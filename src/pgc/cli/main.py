@@ -11,6 +11,7 @@ from pgc.errors import Interrupted, PgcError, require
 
 COMMANDS: dict[str, str] = {
     "train": "train a policy for a population of private worlds under ε-local differential privacy",
+    "pretrain": "train in a public simulator first: a start, and few directions to report in",
     "reproduce": "rebuild the paper's tables and figures, beside the paper's own numbers",
     "frontier": "compare mechanisms over ε: what privacy costs, and which mechanism to choose",
     "evaluate": "score a saved policy, world by world, with a picture or a GIF",

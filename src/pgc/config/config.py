@@ -51,11 +51,12 @@ class TrainConfig:
     lift: bool = False
     """Whether index, privunit, privunitg and duchi report the norm of the gradient, up to --clip,
     as well as its direction. This takes one more dimension."""
-    subspace: Literal["full", "random", "linear", "quadratic"] | None = None
+    subspace: Literal["full", "random", "linear", "quadratic", "learnt"] | None = None
     """What agents report of a gradient: all of it (full, as in the paper); its coordinates in a
-    random subspace (random); or its coordinates along the directions of θ that add linear, or
-    linear and quadratic, functions of the observation to the policy's outputs (linear, quadratic).
-    The subspace is public and costs no ε. By default quadratic if its dimension is at most
+    random subspace (random); its coordinates along the directions of θ that add linear, or linear
+    and quadratic, functions of the observation to the policy's outputs (linear, quadratic); or
+    those along the directions that pgc pretrain found in a public simulator (learnt, with --start
+    FOLDER). The subspace is public and costs no ε. By default quadratic if its dimension is at most
     12·min(1, ε) for the ε of one report, else linear; full for a policy in PyTorch, or where linear
     has more than 256 dimensions."""
     constant: bool | None = None
@@ -240,3 +241,5 @@ class TrainConfig:
     known of its own privacy."""
     start_origin: str | None = None
     """What is known of the start; filled in by pgc."""
+    directions: str | None = None
+    """The directions of --subspace learnt; filled in by pgc from the start."""

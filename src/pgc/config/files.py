@@ -24,12 +24,13 @@ BEFORE: dict[str, Any] = {
     "public": False,
     "start": None,
     "start_origin": None,
+    "directions": None,
 }
 """For fields that older versions of pgc did not have: the value that has the effect of those
 versions. It is used where a config does not contain the field."""
 SINCE = (
     "step_decay", "constant", "activation", "scales", "public_steps", "public", "start",
-    "start_origin",
+    "start_origin", "directions",
 )  # fmt: skip
 """The fields that configs did not have when the hashes in checkpoints were first made."""
 PACKAGES = ("gymnasium:", "gymnax:")

@@ -12,7 +12,14 @@ import optax
 
 from pgc.config import rules
 from pgc.config.config import TrainConfig
-from pgc.deliver.subspace import FeatureSubspace, RandomSubspace, Subspace, TangentSubspace
+from pgc.config.start import directions_of
+from pgc.deliver.subspace import (
+    FeatureSubspace,
+    LearntSubspace,
+    RandomSubspace,
+    Subspace,
+    TangentSubspace,
+)
 from pgc.errors import PgcError, in_one_line, load
 from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
 from pgc.local_training.policies.actor_critic import ActorCritic, Policy
@@ -166,6 +173,8 @@ def make_subspace(
     """Returns the subspace that a config names; None if the whole gradient is reported."""
     if config.subspace in (None, "full"):
         return None
+    if config.subspace == "learnt":
+        return LearntSubspace(policy=policy, directions=directions_of(config, policy.dim))
     if config.subspace == "random":
         if config.subspace_dim > policy.dim:
             raise PgcError(

@@ -117,13 +117,18 @@ def _numbers(
     """Fills in the numbers that follow from ε and from the dimension of a report."""
     paper, kind = config.preset == "paper", find_mechanism(config.mechanism)
     directions = 0 if subspace is None else subspace.dim
+    learnt = config.subspace == "learnt"
     config = filled(
         config,
         clip=kind.paper_clip if paper else kind.clip_in(directions),
-        local_episodes=rules.local_episodes(epsilon, directions),
+        local_episodes=max(
+            rules.local_episodes(epsilon, directions), rules.LEARNT_EPISODES if learnt else 1
+        ),
         buffer_size=kind.paper_buffer if paper else DEFAULT_BUFFER,
         output_cap=None if policy is None else suitable_cap(policy),
-        spread=rules.spread(None if subspace is None else subspace.output_change),
+        spread=rules.LEARNT_SPREAD
+        if learnt
+        else rules.spread(None if subspace is None else subspace.output_change),
     )
     assert config.local_episodes is not None and config.buffer_size is not None
     cap = math.inf if config.output_cap is None else config.output_cap

@@ -38,6 +38,10 @@ UNITS = 16
 """Units of the hidden layer."""
 UNITS_EACH = 4
 """A layer of ReLU units expresses linear functions well with so many units for each observation."""
+LEARNT_SPREAD = 0.6
+"""σ in a learnt subspace, in standard deviations of the good policies that it was learnt from."""
+LEARNT_EPISODES = 20
+"""Local episodes in a learnt subspace, at least: good policies differ little from each other."""
 LEAST_EPISODES = 4
 """Evolution is used only with at least this many local episodes, which it compares."""
 

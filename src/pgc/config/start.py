@@ -35,12 +35,14 @@ UNKNOWN = "unknown: if it was trained on people's data, what they are promised i
 
 
 class Start(NamedTuple):
-    """A θ_0, what it is a θ of, and where it came from."""
+    """A θ_0, what it is a θ of, where it came from, and directions that were learnt with it."""
 
     theta: np.ndarray
     settings: dict[str, Any]
     """The settings of the network that it belongs to, as far as they are known."""
     origin: str
+    directions: np.ndarray | None = None
+    """The k directions (k, d) of a learnt subspace, if the start has them."""
 
 
 def with_start(config: TrainConfig) -> TrainConfig:
@@ -55,18 +57,21 @@ def with_start(config: TrainConfig) -> TrainConfig:
             f"the start {config.start} is of a policy of its own: give --policy {named} if you "
             "trust that code"
         )
-    return replace(config, **given, start=inline(found.theta), start_origin=found.origin)
+    config = replace(config, **given, start=inline(found.theta), start_origin=found.origin)
+    if config.subspace != "learnt":
+        return config
+    if found.directions is None:
+        raise PgcError(
+            "the start has no learnt directions: make one with pgc pretrain --vary FIELD=low:high"
+        )
+    return replace(config, directions=inline(found.directions))
 
 
 def theta_of(config: TrainConfig, dim: int) -> tuple[float, ...] | None:
     """Returns the θ_0 that a config holds, for a network with d = `dim`; None if it is drawn."""
     if config.start is None:
         return None
-    try:
-        raw = base64.b64decode(config.start.removeprefix(INLINE), validate=True)
-        theta = np.frombuffer(raw, "<f4")
-    except ValueError:
-        raise PgcError("the start in this config is damaged") from None
+    theta = _numbers(config.start)
     if len(theta) != dim or not np.isfinite(theta).all():
         raise PgcError(
             f"the start has {len(theta)} numbers, and the network d = {dim}: give the --hidden, "
@@ -75,8 +80,26 @@ def theta_of(config: TrainConfig, dim: int) -> tuple[float, ...] | None:
     return tuple(map(float, theta))
 
 
+def directions_of(config: TrainConfig, dim: int) -> tuple[tuple[float, ...], ...]:
+    """Returns the directions of a learnt subspace, for a network with d = `dim`."""
+    if config.directions is None:
+        raise PgcError("--subspace learnt needs the folder of a pgc pretrain: give --start FOLDER")
+    rows = _numbers(config.directions)
+    if not len(rows) or len(rows) % dim or not np.isfinite(rows).all():
+        raise PgcError(f"the directions in this config do not belong to a network with d = {dim}")
+    return tuple(tuple(map(float, row)) for row in rows.reshape(-1, dim))
+
+
+def _numbers(text: str) -> np.ndarray:
+    try:
+        raw = base64.b64decode(text.removeprefix(INLINE), validate=True)
+        return np.frombuffer(raw, "<f4")
+    except ValueError:
+        raise PgcError("the start in this config is damaged") from None
+
+
 def inline(theta: np.ndarray) -> str:
-    """Returns the form in which a config holds θ_0."""
+    """Returns the form in which a config holds θ_0, or directions one after the other."""
     return INLINE + base64.b64encode(np.asarray(theta, "<f4").tobytes()).decode()
 
 
@@ -100,10 +123,10 @@ def read_start(path: Path, actions: Callable[[], Actions]) -> Start:
 
 def _of_run(path: Path) -> Start:
     config = from_yaml((path / "config.yaml").read_text(encoding="utf-8"))
-    theta = _theta_in(load((path / "policy.safetensors").read_bytes()))
+    arrays = load((path / "policy.safetensors").read_bytes())
     statement = json.loads((path / "privacy.json").read_text(encoding="utf-8"))
     settings = {name: getattr(config, name) for name in NETWORK}
-    return Start(theta, settings, _origin(statement))
+    return Start(_theta_in(arrays), settings, _origin(statement), arrays.get("directions"))
 
 
 def _origin(statement: dict[str, Any]) -> str:

@@ -221,7 +221,36 @@ class TangentSubspace:
         return public_pictures(self.policy.shape)
 
 
-Subspace = RandomSubspace | FeatureSubspace | TangentSubspace
+@dataclass(frozen=True, kw_only=True)
+class LearntSubspace:
+    """The few directions of θ in which good policies differ when ψ varies, found in a public
+    simulator (`pgc pretrain`).
+
+    They are the same for every θ. A step of length 1 in one of them is one standard deviation of
+    the good policies, so the simulator decides how far agents look in each. Noise then has k
+    dimensions, whatever d is; a policy that no mixture of the good ones resembles is never found.
+    """
+
+    policy: Flat
+    directions: tuple[tuple[float, ...], ...]
+    """The k directions, each of d numbers."""
+
+    @property
+    def dim(self) -> int:
+        """Dimension k of the subspace."""
+        return len(self.directions)
+
+    @property
+    def output_change(self) -> None:
+        """None: lengths are those of good policies, not of the policy's outputs."""
+        return None
+
+    def basis(self, theta: jax.Array) -> jax.Array:
+        """Returns the directions as columns (d, k), the same for every θ."""
+        return jnp.asarray(np.array(self.directions).T, theta.dtype)
+
+
+Subspace = RandomSubspace | FeatureSubspace | TangentSubspace | LearntSubspace
 
 
 def count(n: int, degree: int) -> int:

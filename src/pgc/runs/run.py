@@ -114,12 +114,12 @@ class Run(Folder):
                 f"{self.path} is not finished; continue it with: pgc train --resume {self.path}"
             )
         arrays, _ = self.read_arrays("policy.safetensors")
-        if set(arrays) != {"theta", "averaged"}:
+        if not {"theta", "averaged"} <= set(arrays):
             raise PgcError(
                 f"{self.path / 'policy.safetensors'} does not hold theta and averaged; was it made "
                 "by pgc train?"
             )
-        return arrays
+        return {name: arrays[name] for name in ("theta", "averaged")}
 
     def scores(self, most: int | None = None) -> np.ndarray:
         """Returns ζ (trials, submissions) of the first `most` trials; NaN after a trial's end."""
