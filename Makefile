@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: train test test-all soak lint bench clean
 
 train: .venv/train
-	$(BIN)/pgc train
+	$(BIN)/pgc train --submissions 200 --gif
 
 # Two workers; each takes the next file, the longest first (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

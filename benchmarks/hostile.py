@@ -99,7 +99,7 @@ def scores(settings, attack, hostile, good, trials, reports):
             done = 0
             while done < size:
                 done += model.accept(estimates[done:], [template.policy_version] * (size - done))
-            model.published = model.publish(model.state)
+            model.published = model.as_published(model.state)
     averaged = np.stack([np.asarray(model.state.average, np.float32) for model in models])
     return greedy_scores(training, averaged, training.population.grid(), episodes=100, seed=0).mean(
         axis=1

@@ -16,7 +16,7 @@ from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.figure import Figure
 
 import pgc
-from pgc.runs.evaluate import greedy_states
+from pgc.runs.film import greedy_states
 
 MOMENTS = (10, 30, 60)
 EPSILON, SEED, EPISODE = 1.0, 1, 3

@@ -1,6 +1,7 @@
 """What the documentation tells people to do works, literally."""
 
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -36,6 +37,29 @@ def test_the_page_on_adding_a_mechanism(tmp_path):
             cwd=tmp_path, env=environment, check=True, capture_output=True, text=True, timeout=LIMIT,
         )  # fmt: skip
         assert expected in made.stdout
+
+
+def test_the_page_on_adding_a_world(tmp_path):
+    page = (DOCS / "add-a-world.md").read_text()
+    module, use = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "tank.py").write_text(module)
+    (shell,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    for command in shell.splitlines():
+        run = [sys.executable, "-m", "pgc.cli", *command.split()[1:], "--json"]
+        made = subprocess.run(
+            run, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=LIMIT
+        )
+        if "train" in command:
+            score = json.loads(made.stdout)["averaged_score_mean"]
+            assert score > 95  # the level is held
+    use += "\nassert valve in (0, 1)"
+    subprocess.run([sys.executable, "-c", use], cwd=tmp_path, check=True, timeout=LIMIT)
+    cannot = [sys.executable, "-m", "pgc.cli", "train", "--world", "tank:Tank", "--gif"]
+    refused = subprocess.run(cannot, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    assert refused.returncode == 2 and "give it a method sketch" in refused.stderr
+    cannot[-1:] = ["--population", "colour=1,2"]
+    refused = subprocess.run(cannot, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    assert refused.returncode == 2 and "FIELD one of leak" in refused.stderr
 
 
 def test_the_page_on_devices(tmp_path):

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from pgc.config import PRESETS, TrainConfig, configure
     from pgc.device import Device, Ledger, Refusal
     from pgc.runs.evaluate import compare, evaluate
+    from pgc.runs.export import export
     from pgc.runs.load import load
+    from pgc.runs.pretrain import pretrain
     from pgc.runs.run import Run
     from pgc.runs.train import train
     from pgc.studies.reproduction.reproduce import reproduce
@@ -41,8 +43,10 @@ _LAZY = {
     "configure": "pgc.config",
     "Run": "pgc.runs.run",
     "reproduce": "pgc.studies.reproduction.reproduce",
+    "pretrain": "pgc.runs.pretrain",
     "train": "pgc.runs.train",
     "evaluate": "pgc.runs.evaluate",
+    "export": "pgc.runs.export",
     "load": "pgc.runs.load",
     "compare": "pgc.runs.evaluate",
 }
@@ -56,6 +60,7 @@ PUBLIC = {
         "local_training.estimators.loss",
         "local_training.policies",
     ),
+    "callbacks": ("runs.callbacks",),
     "device.play": ("local_training.numpy_player",),
     "device.recipe": ("local_training.recipe",),
     "problem": ("config.problem",),
@@ -135,5 +140,6 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "PRESETS", "BudgetSpent", "Device", "Ledger", "Offer", "PgcError", "Query", "Refusal", "Report",
-    "Run", "TrainConfig", "compare", "configure", "evaluate", "load", "reproduce", "train",
+    "Run", "TrainConfig", "compare", "configure", "evaluate", "export", "load", "pretrain",
+    "reproduce", "train",
 ]  # fmt: skip

@@ -83,7 +83,7 @@ def test_help_is_a_table_of_contents(capsys):
 @pytest.mark.parametrize("verb", list(COMMANDS))
 def test_every_command_explains_itself(verb, capsys):
     with pytest.raises(SystemExit) as stop:
-        main([verb, "--help"])
+        main([verb, "--help-all"])
     assert stop.value.code == 0
     assert "--json" in capsys.readouterr().out or verb == "serve"  # which has no result
 
@@ -304,7 +304,7 @@ def settings_of(flags):
         (["--world", "chess"], "choose one of: cartpole"),
         (["--population", "mass=2"], "FIELD one of gravity"),
         (["--preset", "nature"], "unknown preset"),
-        (["--epsilon", "abc"], "--help lists the flags"),
+        (["--epsilon", "abc"], "--help-all lists the flags"),
         (["--epsilom", "1"], "--epsilom"),
         (["--trials", "1.5"], "--trials"),
     ],

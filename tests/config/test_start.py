@@ -90,7 +90,7 @@ def test_what_is_no_start_is_refused(tmp_path, start):
         (str(tmp_path / "none.npy"), "cannot be read as a start"),
         (str(tmp_path / "two.safetensors"), "one vector θ was expected"),
         (str(tmp_path), "cannot be read as a start"),
-        ("base64:!!", "is damaged"),
+        ("base64:!!", "start in this config cannot be read"),
         (inline(THETA[:5]), "has 5 numbers, and the network d = 112"),
         (inline(THETA * np.nan), "has 112 numbers"),
     ):

@@ -127,5 +127,5 @@ def test_slots_are_the_default_where_a_device_plays(tmp_path, clock):
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf"), 1e6])
 def test_lengths_that_are_none(wrong):
-    with pytest.raises(PgcError, match="at most a day"):
+    with pytest.raises(PgcError, match="from 0 to a day"):
         Slot(wrong)

@@ -9,7 +9,7 @@ from pgc.config import TrainConfig, configure
 from pgc.config.problem import build
 from pgc.deliver.initial import Initial, initial_theta
 from pgc.engines import compiled, reference
-from pgc.engines.backend import program_of
+from pgc.engines.backend import batch_key
 from pgc.engines.compiled_simulation import CPU_LANES, CompiledSimulation
 from pgc.local_training.definition import draw_psi, play_episode
 from pgc.local_training.estimators.loss import gradient
@@ -126,7 +126,7 @@ def test_cells_that_differ_in_numbers_alone_share_one_program_and_stay_what_they
         build(configure(preset="paper", **{"submissions": 60, "trials": 5, "seed": 5, **cell}))
         for cell in cells
     ]
-    assert len({program_of(problem) for problem in problems}) == 1
+    assert len({batch_key(problem) for problem in problems}) == 1
     together = CompiledSimulation(*problems)
     alone = [CompiledSimulation(problem) for problem in problems]
     for simulation in (together, *alone):
@@ -144,8 +144,8 @@ def test_cells_that_differ_in_numbers_alone_share_one_program_and_stay_what_they
         dict(mechanism="laplace-coordinatewise"),
         dict(workers=3),
     ]
-    assert program_of(problems[0]) not in {
-        program_of(build(configure(preset="paper", **cell))) for cell in others
+    assert batch_key(problems[0]) not in {
+        batch_key(build(configure(preset="paper", **cell))) for cell in others
     }
 
 
@@ -153,7 +153,7 @@ def test_prs_of_one_reduced_dimension_is_one_program():
     problems = [
         build(configure(preset="paper", mechanism="prs", epsilon=e)) for e in (1.0, 2.0, 5.0, 10.0)
     ]
-    programs = [program_of(problem) for problem in problems]
+    programs = [batch_key(problem) for problem in problems]
     assert programs[0] == programs[1] and len(set(programs)) == 3  # d̂ = 1, 1, 2, 4
 
 
@@ -170,27 +170,26 @@ def test_a_trial_that_is_stopped_leaves_the_others_as_they_were():
     )
 
 
-@pytest.mark.more
 def test_a_stopped_trial_stops_for_good():
     config = TrainConfig(
-        mechanism="none", epsilon=np.inf, score_epsilon=5.0, stop_rate=0.3, stop_window=20, submissions=600, trials=3,
-        local_episodes=5, learning_rate=2.0, buffer_size=10, seed=3,
+        mechanism="none", epsilon=np.inf, score_epsilon=5.0, stop_rate=0.3, stop_window=20, submissions=300, trials=3,
+        local_episodes=2, estimator="policy-gradient", learning_rate=2.0, buffer_size=10, seed=3,
     )  # fmt: skip
     problem = build(config)
     simulation = CompiledSimulation(problem)
-    bits = np.zeros((3, 600), bool)
+    bits = np.zeros((3, 300), bool)
     while simulation.running:
         for happened in simulation.advance():
             bits[happened.trial, happened.n - 1] = happened.bit
     received = simulation.aggregator_field("received")
-    assert (received < 600).any()
+    assert (received < 300).any()
     score_bit = problem.randomiser.score_bit
     for trial in range(3):  # the stop is a function of the bits alone
         rates = score_bit.success_rate(
-            bits[trial].reshape(30, 20).sum(axis=1), 20
+            bits[trial].reshape(15, 20).sum(axis=1), 20
         ) - 2 * score_bit.deviation(20)
         stops = np.flatnonzero(rates > 0.3)
-        assert received[trial] == (20 * (stops[0] + 1) if len(stops) else 600)
+        assert received[trial] == (20 * (stops[0] + 1) if len(stops) else 300)
 
 
 @pytest.mark.more

@@ -19,10 +19,11 @@ from pgc.engines.crew import Processes
 from pgc.engines.host import HostSimulation
 from pgc.engines.jobs import Job, answers, host_policy
 from pgc.errors import PgcError
-from pgc.local_training.on_host import HostAgents, Task
+from pgc.local_training.on_host import HostAgents
 from pgc.numerics.projection import to_theta_space
 from pgc.numerics.randomness import trial_seed
 from pgc.randomise.on_host import decode
+from pgc.wire.values import Task
 from tests import signalled
 from tests.cli.test_cli import refused
 from tests.conftest import more
@@ -70,7 +71,7 @@ def oracle(made):
                     begun // config.workers // config.submissions_per_agent * config.workers
                     + begun % config.workers
                 )
-                alpha = float(made.deliverer.schedule.alpha(state.received))
+                alpha = float(made.deliverer.alpha(state.received))
                 basis = None if state.basis is None else np.asarray(state.basis, float)
                 task = Task(trial, begun, agent, np.asarray(state.theta, float), basis, alpha)
                 at_work.append((task, answers(made, them, [task])[0], state.version))
@@ -341,7 +342,7 @@ def test_a_world_that_cannot_be_made_for_every_psi_is_refused_before_the_work(ca
 
 def test_workers_end_with_their_driver():
     crew = Processes(2)
-    pids = [worker.popen.pid for worker in crew._hands]
+    pids = [worker.popen.pid for worker in crew._given]
     crew.close()
     for pid in pids:
         with pytest.raises(ProcessLookupError):

@@ -123,10 +123,10 @@ def test_sweeping_keeps_what_is_needed(tmp_path):
         assert store.admit(db, [store.ReportRequest(b"u", "m", 10, 124, b"x")], 100) == [
             store.Verdict.ACCEPTED
         ]
-        store.sweep(db, 200)
+        store.prune(db, 200)
         listed = {row.version for row in store.list_versions(db, "m", None)}
         assert listed == {0, 77, 123, 124, 1000, 2000, *range(2001, 3001)}
-        store.sweep(db, 500 + 86_400)  # the open offer is forgotten a day after it expired
+        store.prune(db, 500 + 86_400)  # the open offer is forgotten a day after it expired
         assert db.execute(store.offers.select()).first() is None
         assert {row.version for row in store.list_versions(db, "m", None)} == listed - {123}
     database.close()
@@ -148,7 +148,7 @@ def test_postgresql_does_not_remember_which_token_sent_which_report(new_database
             ]
     with database.writing() as db:
         assert len(db.execute(linked).all()) == 2
-        store.sweep(db, 200)
+        store.prune(db, 200)
     with database.reading() as db:
         assert db.execute(linked).all() == [] and store.count_tokens(db).reports_left == 8
     database.close()

@@ -138,10 +138,12 @@ def test_a_late_burst_moves_theta_less_than_an_early_one():
 
 def test_reports_are_shortened_in_the_coordinates_that_agents_report():
     """The limit is in the coordinates that agents report; W takes it to θ-space."""
-    bound = feed(make_aggregator(1.0, report_length=5.0), [[30.0, 40.0]])[-1]
+    bound = feed(make_aggregator(1.0, coordinate_norm=5.0), [[30.0, 40.0]])[-1]
     np.testing.assert_allclose(bound.theta, [-3.0, -4.0], rtol=1e-6)
 
-    bound = feed(make_aggregator(1.0, report_length=5.0), [[30.0, 40.0]], basis=2 * jnp.eye(2))[-1]
+    bound = feed(make_aggregator(1.0, coordinate_norm=5.0), [[30.0, 40.0]], basis=2 * jnp.eye(2))[
+        -1
+    ]
     np.testing.assert_allclose(bound.theta, [-6.0, -8.0], rtol=1e-6)
 
 

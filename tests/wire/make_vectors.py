@@ -6,7 +6,7 @@ import struct
 import numpy as np
 
 from pgc.randomise.exact.lattice import radius
-from pgc.randomise.release import public_words
+from pgc.randomise.exact.words import public_words
 from pgc.wire import Offer, Report
 from tests.wire.samples import make_offer
 from tests.wire.test_wire import VECTORS, a_report

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pgc.randomise.exact.lattice import LARGEST
+from pgc.randomise.exact.words import public_words
 from pgc.randomise.mechanisms.registry import make_mechanism
 from pgc.randomise.mechanisms.score_bit import ScoreBit
-from pgc.randomise.release import public_words, release, release_score
+from pgc.randomise.release import release, release_score
 from pgc.wire import Malformed, Offer, Query, Report
 from pgc.wire.report import size_of
 from tests.length import length

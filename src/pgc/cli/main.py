@@ -15,7 +15,8 @@ COMMANDS: dict[str, str] = {
     "reproduce": "rebuild the paper's tables and figures, beside the paper's own numbers",
     "frontier": "compare mechanisms over ε: what privacy costs, and which mechanism to choose",
     "evaluate": "score a saved policy, world by world, with a picture or a GIF",
-    "compare": "put several runs on one figure",
+    "compare": "put several runs on one figure, and say in which settings they differ",
+    "export": "take a learnt policy to PyTorch, ONNX, or a folder for a model hub",
     "inspect": "say in words what exactly is in an offer, a report, a ledger or a run",
     "audit": "try to break a mechanism's claim: lower bounds on ε; exits 1 unless all pass",
     "account": "compute what T submissions cost together, and amplification by shuffling",
@@ -25,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "slot": "measure how long a device plays, and how long its slots should be",
     "join": "run a device, with world, gradient, randomiser and ledger, against a service",
     "replay": "check a service's store by computing θ again from the accepted reports alone",
+    "doctor": "say what is installed, what is missing, and the line that installs it",
     "bench": "measure throughput beside plain PyTorch and NumPy loops, in one run",
 }
 CONTENTS = """\

@@ -8,8 +8,9 @@ from pathlib import Path
 from pgc.cli.fields import WHO_PLAYS, Address, Engine, Json, Out, RunCode
 from pgc.cli.parsing import number, parse, print_json, resume_alone
 from pgc.config import TrainConfig, configure
-from pgc.runs import train as training
-from pgc.runs.progress import Watch
+from pgc.config.config import FILLED_IN, SECTIONS
+from pgc.errors import require
+from pgc.runs.progress import CHECKPOINT_SECONDS, Watch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,22 +31,40 @@ class Train(TrainConfig):
     processes: int | None = None
     """How many processes play at the same time, for a world that plays on the host or on a Ray
     cluster; by default one for each core."""
-    checkpoint_seconds: float = training.CHECKPOINT_SECONDS
+    gif: bool = False
+    """Also draw learning.gif: an episode before learning, and one after."""
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     """Seconds between checkpoints, and so the work that a kill can lose. Never changes a result."""
     run_code: RunCode = False
     json: Json = False
+
+
+FIRST = (
+    "epsilon", "world", "population", "submissions", "trials", "seed", "mechanism", "preset",
+    "start", "gif", "out", "resume",
+)  # fmt: skip
+"""The flags that `pgc train --help` shows."""
 
 
 def train(given: list[str]) -> int:
     """Runs `pgc train` with the given flags."""
     names = [f.name for f in fields(TrainConfig)]
     preset = configure(preset=_preset(given))
-    args = parse(Train, "train", given, Train(**{name: getattr(preset, name) for name in names}))
+    args = parse(
+        Train,
+        "train",
+        given,
+        Train(**{name: getattr(preset, name) for name in names}),
+        first=FIRST,
+        sections=SECTIONS | {"out": "This command"},
+        hidden=FILLED_IN,
+    )
     resume_alone(
         given,
         args.resume,
         "--resume",
         "--json",
+        "--gif",
         "--checkpoint-seconds",
         "--processes",
         "--run-code",
@@ -54,12 +73,15 @@ def train(given: list[str]) -> int:
     config = None
     if args.resume is None:
         config = TrainConfig(**{name: getattr(args, name) for name in names})
+    run_train = require("pgc.runs.train", "train").train  # not for --help: it loads JAX
+
     with Watch(quiet=args.json) as progress:
-        run = training.train(
+        run = run_train(
             config,
             out=args.out,
             resume=args.resume,
             progress=progress,
+            gif=args.gif,
             checkpoint_seconds=args.checkpoint_seconds,
             engine=args.engine,
             address=args.address,
@@ -74,6 +96,8 @@ def train(given: list[str]) -> int:
             print(f"{words:<26} {number(summary[key], ',.6g')}")
     if summary["threshold"] is None:
         print("Θ, the score of a success    none: --threshold gives one")
+    for words in summary["warnings"]:
+        print(f"warning: {words}")
     print(run.path)
     return 0
 

@@ -10,6 +10,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 Preset = Literal["default", "paper"]
+SECTIONS = {
+    "preset": "Where settings start from",
+    "mechanism": "Privacy",
+    "world": "The private worlds and the agents in them",
+    "own_policy": "Policy and loss",
+    "buffer_size": "The aggregator",
+    "submissions": "The run",
+    "public": "Where it starts",
+}
+"""The title of each group of settings, by the first setting in it."""
+FILLED_IN = ("start_origin", "learnt_directions")
+"""Settings that pgc fills in; nobody gives them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +74,8 @@ class TrainConfig:
     constant: bool | None = None
     """Whether a linear or quadratic subspace also contains a constant, so that an offset of the
     policy's outputs can be learnt; the network then has biases. By default only in a linear
-    subspace, and only if 0 is no usual value of some number of the observation: public play did not
-    find it within a standard deviation of the mean, or it lies outside the bounds that are
-    given."""
+    subspace, and only if 0 is unusual for some number of the observation: it is more than a
+    standard deviation away from the mean in public play, or outside the bounds that are given."""
     subspace_dim: int = 8
     """Dimension of the subspace of --subspace random."""
     control: bool = False
@@ -74,7 +85,7 @@ class TrainConfig:
     # The private worlds and the agents in them
     world: str = "cartpole"
     """The world that agents live in: cartpole, acrobot, mountain-car, pendulum; gymnasium:ID;
-    gymnax:ID; or MODULE:CLASS of a Gymnasium environment of your own."""
+    gymnax:ID; or MODULE:CLASS of a world of your own, in JAX or as a Gymnasium environment."""
     max_steps: int | None = None
     """The largest number of steps in an episode, for a world that is not built in; by default the
     world's own time limit, or 1,000 if it has none. An episode that is cut off there has not
@@ -102,8 +113,9 @@ class TrainConfig:
     """W, the number of agents that play at the same time. Their reports arrive asynchronously."""
     local_episodes: int | None = None
     """Number of episodes that an agent plays for one report. They cost environment steps, not ε. By
-    default 2(k + 1) for a subspace of k dimensions, but at least 10 (20 if a report has ε ≤ 0.25)
-    and at most 60: what a device can afford, rather than what would be best."""
+    default 2(k + 1) for a subspace of k dimensions, but at least 10 (20 if a report has ε ≤ 0.25 or
+    the subspace was learnt) and at most 60: what a device can afford, rather than what would be
+    best."""
     estimator: Literal["policy-gradient", "evolution"] | None = None
     """How an agent estimates a gradient from its episodes: by the policy gradient (as in the
     paper), or by evolution, which tries policies near θ. By default evolution in a subspace of at
@@ -111,7 +123,8 @@ class TrainConfig:
     spread: float | None = None
     """σ of evolution: the standard deviation of the policies that are tried around θ, in the
     coordinates that are reported. By default such that their outputs differ from those of θ by the
-    same amount in any subspace: 1 with four observations, less with more of them."""
+    same amount in any subspace: 1 with four observations, less with more of them. In a learnt
+    subspace 0.6, where 1 is one standard deviation of the good policies."""
     action: Literal["sampled", "argmax"] = "sampled"
     """How agents choose actions in training episodes: sampled from π, or as the argmax of π.
     Evolution always takes the argmax (for continuous actions, the mean)."""
@@ -146,8 +159,8 @@ class TrainConfig:
     biases: bool = False
     """Whether layers have biases."""
     normalize: bool = True
-    """Whether the policy sees observations scaled to [−1, 1] by their public bounds. With
-    --no-normalize it sees the raw ones."""
+    """With --no-normalize the policy sees observations as the world gives them. By default it sees
+    them scaled to [−1, 1] by their public bounds."""
     initial: Literal["glorot", "flat", "normal", "zeros"] = "flat"
     """How θ_0 is drawn: Glorot uniform (glorot, as in the paper); the same with the policy head
     multiplied by 0.3 (flat); from N(0, 0.1²) (normal); or all zero (zeros)."""
@@ -241,5 +254,5 @@ class TrainConfig:
     known of its own privacy."""
     start_origin: str | None = None
     """What is known of the start; filled in by pgc."""
-    directions: str | None = None
+    learnt_directions: str | None = None
     """The directions of --subspace learnt; filled in by pgc from the start."""

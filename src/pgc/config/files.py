@@ -24,14 +24,11 @@ BEFORE: dict[str, Any] = {
     "public": False,
     "start": None,
     "start_origin": None,
-    "directions": None,
+    "learnt_directions": None,
 }
-"""For fields that older versions of pgc did not have: the value that has the effect of those
-versions. It is used where a config does not contain the field."""
-SINCE = (
-    "step_decay", "constant", "activation", "scales", "public_steps", "public", "start",
-    "start_origin", "directions",
-)  # fmt: skip
+"""Fields that older versions of pgc did not have, each with the value that acts as those versions
+did. A config without the field gets this value."""
+SINCE = BEFORE.keys() - {"report_norm"}
 """The fields that configs did not have when the hashes in checkpoints were first made."""
 PACKAGES = ("gymnasium:", "gymnax:")
 """Prefixes of worlds that a package has, which name no code of one's own."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
-from typing import Literal
 
 import jax.numpy as jnp
 import optax
@@ -21,38 +19,27 @@ from pgc.deliver.subspace import (
     TangentSubspace,
 )
 from pgc.errors import PgcError, in_one_line, load
-from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
 from pgc.local_training.policies.actor_critic import ActorCritic, Policy
 from pgc.local_training.policies.convolutional import convolutional
 from pgc.local_training.policies.own import Own, OwnPolicy
 from pgc.local_training.policies.torch_module import OwnTorch, TorchPolicy
 from pgc.local_training.recipe import LossOptions, Recipe
 from pgc.local_training.worlds.base import World
-from pgc.local_training.worlds.bounds import bounds_text, parse_bounds
-from pgc.local_training.worlds.registry import WORLDS
 from pgc.spaces import Actions, Bounds, Gaussian
 
 MOST_FEATURES = 4096
 """The most dimensions that a linear or quadratic subspace may have."""
 
 
-def with_scales(config: TrainConfig) -> TrainConfig:
-    """Returns the config with the box of a built-in world in good play, where it gives no other.
-
-    The box is stated in the config, so that a service publishes it and later versions of pgc read
-    a run with the scales that it was trained with.
-    """
-    usual = WORLDS[config.world].usual_bounds if config.world in WORLDS else None
-    if config.scales == "limits" or usual is None:
-        return config
-    given = parse_bounds(config.bounds, len(usual), config.world)
-    return replace(config, bounds=bounds_text(tuple(given.get(i, b) for i, b in enumerate(usual))))
+def default_policy(world: World) -> str:
+    """Returns the policy that is used where none is given."""
+    return "actor-critic" if world.image is None else "convolutional"
 
 
 def make_policy(config: TrainConfig, world: World) -> Policy | TorchPolicy:
     """Returns the policy that a config names, for this world."""
     bounds = world.observation_bounds if config.normalize else None
-    name = config.policy or ("actor-critic" if world.image is None else "convolutional")
+    name = config.policy or default_policy(world)
     if name == "convolutional":
         if world.image is None:
             raise PgcError(
@@ -108,40 +95,10 @@ def _of_ones_own(
     return OwnPolicy(made, shape, actions, bounds)
 
 
-def suitable_subspace(
-    policy: Policy | TorchPolicy, bounds: Bounds, epsilon: float
-) -> Literal["full", "linear", "quadratic"]:
-    """Returns the subspace that is used where none is given.
-
-    It is the whole gradient for a policy in PyTorch, or one whose observations have very many
-    numbers. Pictures have no quadratic features.
-    """
-    if isinstance(policy, TorchPolicy):
-        return "full"
-    if bounds and _feature_subspace(policy, bounds, 1).dim > MOST_DIRECTIONS:
-        return "full"
-    if not bounds:
-        return "linear"
-    return rules.subspace(epsilon, _feature_subspace(policy, bounds, 2).dim)
-
-
-def suitable_constant(config: TrainConfig, policy: Policy | TorchPolicy, world: World) -> bool:
-    """Returns whether a linear subspace has a constant where nobody says so.
-
-    A network that came with its numbers (a start) is not given biases that it did not have.
-    """
-    known = isinstance(policy, ActorCritic) and (config.start is None or config.biases)
-    return known and (world.offset or rules.constant(world.observation_bounds))
-
-
-def suitable_cap(policy: Policy | TorchPolicy) -> float:
-    """Returns the cap on the policy's outputs that is used where none is given."""
-    return rules.output_cap(policy.actions) if isinstance(policy, ActorCritic) else math.inf
-
-
-def _feature_subspace(
+def feature_subspace(
     policy: Policy, bounds: Bounds, degree: int, constant: bool = False
 ) -> Subspace:
+    """Returns the subspace of features up to a degree, for a policy in JAX."""
     if isinstance(policy, ActorCritic):
         return FeatureSubspace(policy=policy, bounds=bounds, degree=degree, constant=constant)
     assert isinstance(policy, OwnPolicy)
@@ -190,7 +147,7 @@ def make_subspace(
             f"a {config.subspace} subspace moves the policy's head alone, whose inputs are all 0 "
             "with --initial zeros; use another --initial"
         )
-    made = _feature_subspace(
+    made = feature_subspace(
         policy, bounds, 1 if config.subspace == "linear" else 2, bool(config.constant)
     )
     if made.dim > MOST_FEATURES:

@@ -9,11 +9,8 @@ import jax
 
 from pgc.config import rules
 from pgc.config.config import TrainConfig
-from pgc.config.parts import (
-    make_optimizer,
-    make_recipe,
-)
-from pgc.config.resolution import make_parts, resolve, resolve_own
+from pgc.config.parts import make_optimizer, make_recipe
+from pgc.config.resolution import resolve, resolve_with_parts, resolve_without_policy
 from pgc.config.start import theta_of
 from pgc.config.validation import fits_world, validate
 from pgc.deliver.delivery import Deliverer
@@ -24,7 +21,6 @@ from pgc.local_training.definition import LocalTraining
 from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.policies.torch_module import TorchPolicy
-from pgc.local_training.worlds.base import CompiledWorld
 from pgc.local_training.worlds.population import Population
 from pgc.local_training.worlds.registry import world_of
 from pgc.randomise.mechanisms.base import Mechanism
@@ -79,7 +75,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnProblem:
+class ProblemWithoutPolicy:
     """A config, validated and built, for a policy that only the devices know.
 
     The aggregator needs the length of θ, and nothing else about the policy.
@@ -92,7 +88,7 @@ class OwnProblem:
     deliverer: Deliverer
 
 
-def build_own(config: TrainConfig) -> OwnProblem:
+def build_without_policy(config: TrainConfig) -> ProblemWithoutPolicy:
     """Returns the aggregator's part of a run whose θ has `config.own_policy` numbers."""
     validate(config)
     fits_world(config, world_of(config))
@@ -102,9 +98,9 @@ def build_own(config: TrainConfig) -> OwnProblem:
         raise PgcError(
             "for a policy that only the devices know, use --subspace full (the whole gradient)"
         )
-    config, gradient_epsilon, score_epsilon = resolve_own(config)
+    config, gradient_epsilon, score_epsilon = resolve_without_policy(config)
     mechanism = _make_mechanism(config, dim, gradient_epsilon)
-    return OwnProblem(
+    return ProblemWithoutPolicy(
         config=config,
         mechanism=mechanism,
         score_bit=ScoreBit(epsilon=score_epsilon) if score_epsilon else None,
@@ -118,9 +114,9 @@ def build(config: TrainConfig) -> Problem:
     validate(config)
     if config.own_policy is not None:
         raise PgcError("a policy that only the devices know cannot be simulated; use pgc serve")
-    config, world, policy, subspace, gradient_epsilon, score_epsilon = make_parts(config)
+    config, world, policy, subspace, gradient_epsilon, score_epsilon = resolve_with_parts(config)
     fits_world(config, world)
-    if isinstance(policy, TorchPolicy) and isinstance(world, CompiledWorld):
+    if isinstance(policy, TorchPolicy) and not world.on_host:
         raise PgcError(
             f"a PyTorch policy plays on the host, not in {world.name}; use a Gymnasium world "
             "(--world gymnasium:ID)"
@@ -205,7 +201,7 @@ def _make_aggregator(
         held=config.buffer_size if config.trim else 0,
         step_decay=config.step_decay,
         report_norm=math.inf if config.report_norm is None else config.report_norm,
-        report_length=_longest_report(mechanism) if config.report_norm is None else None,
+        coordinate_norm=_longest_report(mechanism) if config.report_norm is None else None,
         cap=cap,
     )
 
@@ -221,4 +217,4 @@ def _longest_report(mechanism: Mechanism) -> float | None:
     return rules.LONGEST_REPORT * math.sqrt(squared) if differ else None
 
 
-__all__ = ["OwnProblem", "Problem", "build", "build_own", "resolve"]
+__all__ = ["Problem", "ProblemWithoutPolicy", "build", "build_without_policy", "resolve"]

@@ -7,32 +7,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pgc.config import rules
 from pgc.config.config import TrainConfig
 from pgc.config.parts import (
+    default_policy,
+    feature_subspace,
     make_policy,
     make_subspace,
-    suitable_cap,
-    suitable_constant,
-    suitable_subspace,
-    with_scales,
 )
 from pgc.config.presets import DEFAULT_BUFFER, PAPER_LEARNING_RATE
 from pgc.config.start import with_start
 from pgc.deliver.subspace import Subspace
-from pgc.local_training.policies.actor_critic import Policy
+from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
+from pgc.local_training.policies.actor_critic import ActorCritic, Policy
 from pgc.local_training.policies.torch_module import TorchPolicy
 from pgc.local_training.worlds.base import World
-from pgc.local_training.worlds.bounds import bounds_text
+from pgc.local_training.worlds.bounds import bounds_text, parse_bounds
 from pgc.local_training.worlds.registry import WORLDS, world_of
 from pgc.randomise.budget import split_budget
 from pgc.randomise.mechanisms.registry import find_mechanism
+from pgc.spaces import Bounds
 
 
-class Parts(NamedTuple):
-    """The parts that are made, once each, while a config is resolved."""
+class Resolved(NamedTuple):
+    """A config with everything filled in, and the parts that were made on the way."""
 
     config: TrainConfig
     """The config, with everything filled in."""
@@ -50,20 +50,20 @@ def resolve(config: TrainConfig) -> TrainConfig:
 
     A `config.yaml` that is written from it therefore says everything.
     """
-    return make_parts(config).config
+    return resolve_with_parts(config).config
 
 
-def make_parts(config: TrainConfig) -> Parts:
+def resolve_with_parts(config: TrainConfig) -> Resolved:
     """Returns the config with everything filled in, and the parts that were made for that."""
-    config = with_scales(with_start(config))
+    config = _with_scales(with_start(config))
     world = world_of(config)
     config, epsilon, score_epsilon = _privacy(config)
     config, policy, subspace = _network(config, world, epsilon)
     config = _of_world(_numbers(config, epsilon, policy, subspace), world)
-    return Parts(config, world, policy, subspace, epsilon, score_epsilon)
+    return Resolved(config, world, policy, subspace, epsilon, score_epsilon)
 
 
-def resolve_own(config: TrainConfig) -> tuple[TrainConfig, float, float]:
+def resolve_without_policy(config: TrainConfig) -> tuple[TrainConfig, float, float]:
     """Returns a config for a policy that only the devices know, with everything filled in that the
     aggregator needs, and the ε of the gradient and of the noisy boolean in one report.
     """
@@ -95,12 +95,12 @@ def _network(
     """Chooses the subspace, and a network that can express what lies in it; makes both."""
     box, policy = world.observation_bounds, make_policy(config, world)
     if config.subspace is None:
-        config = replace(config, subspace=suitable_subspace(policy, box, epsilon))
+        config = replace(config, subspace=_suitable_subspace(policy, box, epsilon))
     linear = config.subspace == "linear"
     config = filled(
         config,
-        policy="actor-critic" if world.image is None else "convolutional",
-        constant=linear and suitable_constant(config, policy, world),
+        policy=default_policy(world),
+        constant=linear and _suitable_constant(config, policy, world),
         hidden=rules.hidden(world.observation_dim, linear),
     )
     config = replace(config, biases=config.biases or bool(config.constant))
@@ -121,14 +121,10 @@ def _numbers(
     config = filled(
         config,
         clip=kind.paper_clip if paper else kind.clip_in(directions),
-        local_episodes=max(
-            rules.local_episodes(epsilon, directions), rules.LEARNT_EPISODES if learnt else 1
-        ),
+        local_episodes=rules.local_episodes(epsilon, directions, learnt),
         buffer_size=kind.paper_buffer if paper else DEFAULT_BUFFER,
-        output_cap=None if policy is None else suitable_cap(policy),
-        spread=rules.LEARNT_SPREAD
-        if learnt
-        else rules.spread(None if subspace is None else subspace.output_change),
+        output_cap=None if policy is None else _suitable_cap(policy),
+        spread=rules.spread(None if subspace is None else subspace.output_change, learnt),
     )
     assert config.local_episodes is not None and config.buffer_size is not None
     cap = math.inf if config.output_cap is None else config.output_cap
@@ -156,3 +152,47 @@ def _of_world(config: TrainConfig, world: World) -> TrainConfig:
         threshold=world.score_threshold,
         bounds=bounds_text(world.observation_bounds),
     )
+
+
+def _with_scales(config: TrainConfig) -> TrainConfig:
+    """Returns the config with the box of a built-in world in good play, where it gives no other.
+
+    The box is stated in the config, so that a service publishes it and later versions of pgc read
+    a run with the scales that it was trained with.
+    """
+    usual = WORLDS[config.world].usual_bounds if config.world in WORLDS else None
+    if config.scales == "limits" or usual is None:
+        return config
+    given = parse_bounds(config.bounds, len(usual), config.world)
+    return replace(config, bounds=bounds_text(tuple(given.get(i, b) for i, b in enumerate(usual))))
+
+
+def _suitable_subspace(
+    policy: Policy | TorchPolicy, bounds: Bounds, epsilon: float
+) -> Literal["full", "linear", "quadratic"]:
+    """Returns the subspace that is used where none is given.
+
+    It is the whole gradient for a policy in PyTorch, or one whose observations have very many
+    numbers. Pictures have no quadratic features.
+    """
+    if isinstance(policy, TorchPolicy):
+        return "full"
+    if bounds and feature_subspace(policy, bounds, 1).dim > MOST_DIRECTIONS:
+        return "full"
+    if not bounds:
+        return "linear"
+    return rules.subspace(epsilon, feature_subspace(policy, bounds, 2).dim)
+
+
+def _suitable_constant(config: TrainConfig, policy: Policy | TorchPolicy, world: World) -> bool:
+    """Returns whether a linear subspace has a constant where nobody says so.
+
+    A network that came with its numbers (a start) is not given biases that it did not have.
+    """
+    known = isinstance(policy, ActorCritic) and (config.start is None or config.biases)
+    return known and (world.offset or rules.constant(world.observation_bounds))
+
+
+def _suitable_cap(policy: Policy | TorchPolicy) -> float:
+    """Returns the cap on the policy's outputs that is used where none is given."""
+    return rules.output_cap(policy.actions) if isinstance(policy, ActorCritic) else math.inf

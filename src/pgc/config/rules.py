@@ -39,20 +39,23 @@ UNITS = 16
 UNITS_EACH = 4
 """A layer of ReLU units expresses linear functions well with so many units for each observation."""
 LEARNT_SPREAD = 0.6
-"""σ in a learnt subspace, in standard deviations of the good policies that it was learnt from."""
+"""σ in a learnt subspace, in standard deviations of the good policies from which it was learnt."""
 LEARNT_EPISODES = 20
-"""Local episodes in a learnt subspace, at least: good policies differ little from each other."""
+"""The fewest local episodes in a learnt subspace, where good policies differ little from each
+other, and at small ε."""
 LEAST_EPISODES = 4
 """Evolution is used only with at least this many local episodes, which it compares."""
 
 
-def local_episodes(epsilon: float, directions: int) -> int:
+def local_episodes(epsilon: float, directions: int, learnt: bool = False) -> int:
     """Returns how many local episodes an agent plays: 2·directions + 2, from 10 to 60.
 
-    If ε is so small that a more precise gradient is worth the time, it is at least 20. More would
-    cost no ε, but too much time. `directions` is 0 if the whole gradient is reported.
+    It is at least 20 in a learnt subspace, and if ε is so small that a more precise gradient is
+    worth the time. More would cost no ε, but too much time. `directions` is 0 if the whole gradient
+    is reported.
     """
-    return min(MOST_EPISODES, max(20 if epsilon <= 0.25 else 10, 2 * directions + 2))
+    least = LEARNT_EPISODES if learnt or epsilon <= 0.25 else 10
+    return min(MOST_EPISODES, max(least, 2 * directions + 2))
 
 
 def discount(max_steps: int) -> float:
@@ -106,13 +109,15 @@ def learning_rate(epsilon: float, buffer_size: int, directions: int) -> float:
     return STEP * buffer_size * math.sqrt(directions or 4) / 2 * math.tanh(epsilon / 2)
 
 
-def spread(output_change: float | None) -> float:
+def spread(output_change: float | None, learnt: bool = False) -> float:
     """Returns σ of evolution, such that the outputs of tried policies differ from those of θ by the
     same amount, `TRIED`, in every subspace.
 
     `output_change` is the amount for σ = 1 (`FeatureSubspace.output_change`). If it is unknown
-    (None), σ is 1.
+    (None), σ is 1. In a learnt subspace it is `LEARNT_SPREAD`.
     """
+    if learnt:
+        return LEARNT_SPREAD
     return 1.0 if output_change is None else math.sqrt(TRIED / output_change)
 
 

@@ -30,12 +30,15 @@ from pgc.spaces import Actions, Gaussian
 
 INLINE = "base64:"
 NETWORK = ("policy", "hidden", "activation", "biases", "normalize", "bounds", "scales")
-"""The settings that a start which is a run decides: its θ means nothing without them."""
+"""The settings that are taken over from a run when it is the start: its θ means nothing without
+them."""
 UNKNOWN = "unknown: if it was trained on people's data, what they are promised is not in this file"
 
 
 class Start(NamedTuple):
-    """A θ_0, what it is a θ of, where it came from, and directions that were learnt with it."""
+    """A θ_0, the network that it belongs to, where it came from, and the directions that were
+    learnt with it.
+    """
 
     theta: np.ndarray
     settings: dict[str, Any]
@@ -46,7 +49,9 @@ class Start(NamedTuple):
 
 
 def with_start(config: TrainConfig) -> TrainConfig:
-    """Returns the config with the numbers of the start that it names, and the network of these."""
+    """Returns the config with θ_0 itself in place of the path in `start`, and with the settings of
+    its network.
+    """
     if config.start is None or config.start.startswith(INLINE):
         return config
     found = read_start(Path(config.start), lambda: world_of(config).actions)
@@ -57,21 +62,28 @@ def with_start(config: TrainConfig) -> TrainConfig:
             f"the start {config.start} is of a policy of its own: give --policy {named} if you "
             "trust that code"
         )
+    named_start = config.start
     config = replace(config, **given, start=inline(found.theta), start_origin=found.origin)
     if config.subspace != "learnt":
+        return config
+    if found.directions is None and config.learnt_directions is not None:
         return config
     if found.directions is None:
         raise PgcError(
             "the start has no learnt directions: make one with pgc pretrain --vary FIELD=low:high"
         )
-    return replace(config, directions=inline(found.directions))
+    if found.directions.ndim != 2 or found.directions.shape[1] != len(found.theta):
+        raise PgcError(
+            f"the directions in {named_start} do not belong to its policy of d = {len(found.theta)}"
+        )
+    return replace(config, learnt_directions=inline(found.directions))
 
 
 def theta_of(config: TrainConfig, dim: int) -> tuple[float, ...] | None:
     """Returns the θ_0 that a config holds, for a network with d = `dim`; None if it is drawn."""
     if config.start is None:
         return None
-    theta = _numbers(config.start)
+    theta = _numbers(config.start, "start")
     if len(theta) != dim or not np.isfinite(theta).all():
         raise PgcError(
             f"the start has {len(theta)} numbers, and the network d = {dim}: give the --hidden, "
@@ -82,20 +94,20 @@ def theta_of(config: TrainConfig, dim: int) -> tuple[float, ...] | None:
 
 def directions_of(config: TrainConfig, dim: int) -> tuple[tuple[float, ...], ...]:
     """Returns the directions of a learnt subspace, for a network with d = `dim`."""
-    if config.directions is None:
+    if config.learnt_directions is None:
         raise PgcError("--subspace learnt needs the folder of a pgc pretrain: give --start FOLDER")
-    rows = _numbers(config.directions)
+    rows = _numbers(config.learnt_directions, "learnt directions")
     if not len(rows) or len(rows) % dim or not np.isfinite(rows).all():
         raise PgcError(f"the directions in this config do not belong to a network with d = {dim}")
     return tuple(tuple(map(float, row)) for row in rows.reshape(-1, dim))
 
 
-def _numbers(text: str) -> np.ndarray:
+def _numbers(text: str, what: str) -> np.ndarray:
     try:
         raw = base64.b64decode(text.removeprefix(INLINE), validate=True)
         return np.frombuffer(raw, "<f4")
     except ValueError:
-        raise PgcError("the start in this config is damaged") from None
+        raise PgcError(f"the {what} in this config cannot be read") from None
 
 
 def inline(theta: np.ndarray) -> str:
@@ -115,8 +127,10 @@ def read_start(path: Path, actions: Callable[[], Actions]) -> Start:
         if path.suffix in (".pt", ".pth", ".zip"):
             return _of_torch(path, actions())
         data = path.read_bytes()
-        found = np.load(io.BytesIO(data)) if path.suffix == ".npy" else _theta_in(load(data))
-        return Start(np.asarray(found, np.float32).ravel(), {}, UNKNOWN)
+        if path.suffix == ".npy":
+            return Start(np.load(io.BytesIO(data)).astype(np.float32).ravel(), {}, UNKNOWN)
+        arrays = load(data)
+        return Start(_theta_in(arrays).astype(np.float32), {}, UNKNOWN, arrays.get("directions"))
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise PgcError(f"{path} cannot be read as a start ({in_one_line(error)})") from None
 
@@ -126,16 +140,20 @@ def _of_run(path: Path) -> Start:
     arrays = load((path / "policy.safetensors").read_bytes())
     statement = json.loads((path / "privacy.json").read_text(encoding="utf-8"))
     settings = {name: getattr(config, name) for name in NETWORK}
-    return Start(_theta_in(arrays), settings, _origin(statement), arrays.get("directions"))
+    theta, directions = _theta_in(arrays), arrays.get("directions")
+    if directions is None and config.learnt_directions is not None:  # it learnt in them itself
+        directions = np.array(directions_of(config, len(theta)), np.float32)
+    return Start(theta, settings, _origin(statement), directions)
 
 
 def _origin(statement: dict[str, Any]) -> str:
-    """Says in words what a run's own privacy.json makes of its θ."""
-    if statement.get("public"):
-        return "public: trained in a simulator, on nobody's data"
+    """Says in words how private a run's θ is, by its own privacy.json."""
     epsilon = statement.get("epsilon")
     before = statement.get("start") or ""
     behind = f"; that began with a start of its own ({before})" if before else ""
+    if statement.get("public"):
+        made = "trained in a simulator, on nobody's data"
+        return f"public: {made}" if before in ("", f"public: {made}") else f"{made}{behind}"
     if isinstance(epsilon, int | float) and math.isfinite(epsilon):
         return (
             f"private: each agent of the run that it came from spent ε = {epsilon:g} on it; who "
@@ -153,9 +171,10 @@ def _theta_in(arrays: dict[str, np.ndarray]) -> np.ndarray:
         found = arrays.get("averaged", arrays.get("theta"))
         assert found is not None
         return found[0] if found.ndim == 2 else found
+    arrays = {name: array for name, array in arrays.items() if name != "directions"}
     if len(arrays) != 1:
         raise ValueError(f"it holds {', '.join(sorted(arrays))}; one vector θ was expected")
-    return next(iter(arrays.values()))
+    return next(iter(arrays.values())).ravel()
 
 
 def _of_torch(path: Path, actions: Actions) -> Start:

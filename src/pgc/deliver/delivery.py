@@ -48,14 +48,18 @@ class Deliverer:
     subspace: Subspace | None = None
     """The public subspace in which agents report; None for the whole gradient (the paper)."""
 
+    def alpha(self, received: Any) -> Any:
+        """Returns α for an agent that begins after so many submissions were received."""
+        return self.schedule.alpha(received)
+
     def basis(self, theta: jax.Array) -> jax.Array | None:
         """Returns the basis W (d, k) that is handed out with this θ, or None."""
         return None if self.subspace is None else self.subspace.basis(theta)
 
     def prepare(self, before: S, after: S) -> S:
-        """Returns the state `after` step 4, ready to be delivered.
+        """Returns `after`, the state that step 4 made from `before`, ready to be delivered.
 
-        If step 4 made a new version, the basis is made anew, of its θ.
+        If it is a new version, its basis is made from its θ.
         """
         if self.subspace is None:
             return after
@@ -69,5 +73,5 @@ class Deliverer:
         return made
 
     def deliver(self, state: Version) -> Delivery:
-        """Returns what an agent is handed now: θ and the basis; α is `schedule.alpha`."""
+        """Returns what an agent is handed now: θ and the basis; `alpha` goes beside them."""
         return Delivery(state.theta, state.basis)

@@ -228,7 +228,8 @@ class LearntSubspace:
 
     They are the same for every θ. A step of length 1 in one of them is one standard deviation of
     the good policies, so the simulator decides how far agents look in each. Noise then has k
-    dimensions, whatever d is; a policy that no mixture of the good ones resembles is never found.
+    dimensions, whatever d is; what no mixture of the good policies resembles is never found. (Where
+    outputs are capped, the cap also scales the policy's head, which changes no greedy action.)
     """
 
     policy: Flat
@@ -247,7 +248,11 @@ class LearntSubspace:
 
     def basis(self, theta: jax.Array) -> jax.Array:
         """Returns the directions as columns (d, k), the same for every θ."""
-        return jnp.asarray(np.array(self.directions).T, theta.dtype)
+        return jnp.asarray(self._columns, theta.dtype)
+
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        return np.array(self.directions, np.float32).T
 
 
 Subspace = RandomSubspace | FeatureSubspace | TangentSubspace | LearntSubspace

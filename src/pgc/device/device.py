@@ -44,7 +44,7 @@ log = logging.getLogger("pgc.device")
 RELEASABLE = tuple(kind.name for number, kind in ON_THE_WIRE.items() if number < FIRST_OUTSIDE)
 """The mechanisms of pgc that may leave a device. One from outside may as well, if the application
 names it in `accepts`."""
-Numbers = Callable[[Offer, Callable[[], bool]], Any]
+Play = Callable[[Offer, Callable[[], bool]], Any]
 """Plays an offer: returns the numbers to randomise, and whether the score reached Θ. It is given a
 function that says whether to stop."""
 
@@ -250,7 +250,7 @@ class Device:
         before = self._ledger.answered(offer.offer_id, offer.digest)
         if before is not None:
             return before
-        self._refuse(offer)
+        self._demand_acceptable(offer)
         if objection is not None and (reason := objection(offer)) is not None:
             raise _Refused(reason)
         with self._slot.measured():
@@ -263,7 +263,7 @@ class Device:
                 slot=self._slot.milliseconds,
             )
 
-    def _report(self, offer: Offer, begun: float, numbers: Numbers) -> bytes:
+    def _report(self, offer: Offer, begun: float, play: Play) -> bytes:
         """Plays the offer, draws a report, and returns the bytes once they are sealed.
 
         If play fails or is late, the blank report that `_charge` stored is returned. This is
@@ -272,9 +272,7 @@ class Device:
         """
         try:
             with spare_files():
-                vector, success = self._slot.play(
-                    begun, lambda stop: _checked(numbers, offer, stop)
-                )
+                vector, success = self._slot.play(begun, lambda stop: _checked(play, offer, stop))
         except (KeyboardInterrupt, SystemExit):
             raise
         except Late as late:
@@ -318,7 +316,7 @@ class Device:
                 time.sleep(0.1)
         raise AssertionError  # never: the last attempt returned or raised
 
-    def _refuse(self, offer: Offer) -> None:
+    def _demand_acceptable(self, offer: Offer) -> None:
         """Raises `_Refused` if this device does not accept the offer, before anything is played.
 
         `Ledger.reserve` checks the balance again, inside its transaction.
@@ -389,10 +387,10 @@ def _understood(offer: Offer | bytes) -> Offer:
     return offer if isinstance(offer, Offer) else Offer.decode(offer)
 
 
-def _checked(numbers: Numbers, offer: Offer, stop: Callable[[], bool]) -> tuple[np.ndarray, bool]:
+def _checked(play: Play, offer: Offer, stop: Callable[[], bool]) -> tuple[np.ndarray, bool]:
     """Returns what is to be randomised, in the form that mechanisms take."""
     with np.errstate(all="ignore"):  # whatever the application set: no gradient may raise
-        vector, success = numbers(offer, stop)
+        vector, success = play(offer, stop)
         if offer.query.score_nano_epsilon and success is None:
             raise ValueError("the offer asks for the noisy boolean, and success is missing")
         return as_vector(vector).reshape(offer.query.dim), bool(success)

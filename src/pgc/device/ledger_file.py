@@ -106,9 +106,8 @@ def refuse_foreign(db: sqlite3.Connection, path: str | os.PathLike[str]) -> int:
 
 @contextmanager
 def explained(what: str | os.PathLike[str]) -> Iterator[None]:
-    """SQLite's errors (a full or read-only disk, a lock, damage) as one line.
-
-    Nothing is returned past them.
+    """Turns SQLite's errors (a full or read-only disk, a lock, damage) into a `LedgerError` of one
+    line.
     """
     try:
         yield

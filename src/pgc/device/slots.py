@@ -20,8 +20,8 @@ PLAY_SHARE = 0.75
 DRAW_SHARE = 0.125
 """The part of a slot that drawing a report may take, by the mechanism's own bound."""
 SLOWER = 8.0
-"""Drawing and storing a report of private numbers may take so many times as long as drawing and
-storing the blank one did."""
+"""Drawing and storing the real report is allowed this many times the time that the blank one
+took."""
 LONGEST_SLOT = 86_400.0
 
 
@@ -35,8 +35,8 @@ class Slot:
     def __init__(self, seconds: float) -> None:
         if not 0 <= seconds <= LONGEST_SLOT:
             raise PgcError(
-                f"slot_seconds must be greater than 0, and at most a day, not {seconds:g}; 0 "
-                "switches slots off, and then the time of a report tells of this device's world"
+                f"slot_seconds must be from 0 to a day, not {seconds:g}; with 0 there are no "
+                "slots, and then the time of a report tells of this device's world"
             )
         self.seconds = seconds
         self._playing: threading.Thread | None = None

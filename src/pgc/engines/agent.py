@@ -13,7 +13,7 @@ import jax
 from pgc.errors import BudgetSpent
 from pgc.local_training.definition import LocalTraining, draw_psi, play
 from pgc.numerics.randomness import Address
-from pgc.randomise.simulated import Randomiser, randomise, randomise_score, words_for_report
+from pgc.randomise.simulated import Randomiser, randomise_score, simulate_report, words_for_report
 from pgc.wire.values import Delivery, Submission
 
 
@@ -59,7 +59,7 @@ def _submission(
 ) -> Submission:
     played = play(training, delivery, psi, at, alpha)  # 2 local training
     # 3 randomise
-    report = randomise(
+    report = simulate_report(
         randomiser, delivery.basis, played.coordinates, *words_for_report(randomiser, at)
     )
     bit = randomise_score(randomiser, played.score >= training.world.score_threshold, at)

@@ -1,8 +1,8 @@
 """Decides where and how a problem is played.
 
 `Backend` says where: in this process, in other processes of this machine, or on a Ray cluster. That
-changes no result. How follows from the world: in compiled trials reports arrive in virtual time, in
-trials on the host they are taken in turn.
+changes no result. How it is played follows from its world: in compiled trials reports arrive in
+virtual time, in trials on the host they are taken in turn.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pgc.engines.evaluation import greedy_scores
 from pgc.engines.host import HostSimulation
 from pgc.engines.simulation import Arrivals, Simulation
 from pgc.errors import PgcError
+from pgc.local_training.worlds.base import World
 from pgc.local_training.worlds.creator import close
 from pgc.local_training.worlds.host import HostWorld
 
@@ -52,11 +53,7 @@ class Backend:
             raise PgcError("--address is that of a Ray cluster; give --engine ray as well")
         if self.processes is not None and self.processes < 1:
             raise PgcError(f"processes must be at least 1, not {self.processes}")
-        world = problem.training.world
-        # find out before an hour of work whether environments can be made
-        if isinstance(world, HostWorld):
-            for psi in problem.training.population.grid()[:MOST_TRIED]:
-                close(world.make(psi))
+        try_worlds(problem.training.world, problem.training.population.grid())
         if self.engine == "local" and self.processes is not None and not plays_on_host(problem):
             raise PgcError(
                 "a compiled world plays in this process, on every core; --processes is for worlds "
@@ -81,12 +78,19 @@ class Backend:
             yield None
 
 
+def try_worlds(world: World, psis: Sequence[Any]) -> None:
+    """Finds out, before an hour of work, whether environments can be made at these ψ."""
+    if isinstance(world, HostWorld):
+        for psi in psis[:MOST_TRIED]:
+            close(world.make(psi))
+
+
 def plays_on_host(problem: Problem) -> bool:
-    """Returns whether a problem's world plays on the host. Engines and runs ask only here."""
-    return isinstance(problem.training.world, HostWorld)
+    """Returns whether a problem's world plays on the host."""
+    return problem.training.world.on_host
 
 
-def program_of(problem: Problem) -> Any:
+def batch_key(problem: Problem) -> Any:
     """Returns a value that is equal for problems whose trials can run in one compiled program.
 
     Nothing is compiled for a world on the host, so its value is the config itself.

@@ -2,11 +2,11 @@
 
 Its results are repeatable bit for bit.
 
-Each lane is one trial. An episode is played when θ is copied, and its report arrives at its finish
-tick, so a trial needs only one player: while it plays, the trial's other W − 1 workers hold
-finished reports that are not yet due. Lanes do not wait for each other. When a lane has completed a
-submission, the trial's earliest pending report arrives; its worker is handed the new θ and plays
-on.
+Each lane is one trial. A worker's episodes are played as soon as it copies θ; the report then waits
+until the tick at which play would have ended. So a trial needs only one player: while it plays, the
+trial's other W − 1 workers hold finished reports that are not yet due. Lanes do not wait for each
+other. When a lane has completed a submission, the trial's earliest pending report arrives; its
+worker is handed the new θ and plays on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pgc.local_training.policies.torch_module import TorchPolicy
 from pgc.numerics.randomness import address, trial_seed
 from pgc.numerics.tracing import trace_fields
 from pgc.numerics.trees import select
-from pgc.randomise.simulated import Randomiser, randomise, randomise_score, words_for_report
+from pgc.randomise.simulated import Randomiser, randomise_score, simulate_report, words_for_report
 from pgc.update.aggregator import Aggregator, AggregatorState
 from pgc.wire.values import Delivery
 
@@ -208,15 +208,17 @@ class Engine:
         full = jax.vmap(Aggregator.full, -1)(self.aggregator, taken) & arrived
         updated = self._update(taken, full)
         averaged = jax.vmap(Aggregator.average, -1, -1)(self.aggregator, updated)
-        aggregator = self._prepare(select(arrived, averaged, state.aggregator), full)
+        updated = select(arrived, averaged, state.aggregator)
         staleness = state.aggregator.version - due.version
-
-        # The worker whose report arrived begins with its next agent, which is handed the new θ.
-        index = _take_row(state.started, is_earliest)
-        next_play = self._begin(state.seed, earliest, index, aggregator.received)
         monitor, stop = state.monitor, jnp.zeros_like(arrived)
         if self.stopping is not None:
             monitor, stop = self.stopping.watch(monitor, due.bit, arrived)
+
+        # Step 1 of the next round: the worker whose report arrived begins with its next agent,
+        # which is handed the new θ.
+        aggregator = self._prepare(updated, full)
+        index = _take_row(state.started, is_earliest)
+        next_play = self._begin(state.seed, earliest, index, aggregator.received)
         state = State(
             seed=state.seed,
             aggregator=aggregator,
@@ -246,7 +248,7 @@ class Engine:
         """
         coordinates = agents.coordinates(self.training, delivery, play)
         public, secret = words_for_report(self.randomiser, play.at)
-        reports = jax.vmap(randomise, -1, -1)(
+        reports = jax.vmap(simulate_report, -1, -1)(
             self.randomiser, delivery.basis, coordinates, public, secret
         )
         return reports, randomise_score(
@@ -275,7 +277,7 @@ class Engine:
         self, seed: jax.Array, worker: jax.Array, index: jax.Array, received: jax.Array
     ) -> agents.Play:
         at = address(seed, worker, index, self.workers, self.randomiser.submissions_per_agent)
-        return agents.begin(self.training, at, self.deliverer.schedule.alpha(received))
+        return agents.begin(self.training, at, self.deliverer.alpha(received))
 
 
 trace_fields(Engine, "training", "randomiser", "aggregator", "submissions")

@@ -122,7 +122,7 @@ class Workers(Crew):
         """The jobs that are not finished, by ticket."""
         self._losses: Counter[int] = Counter()
         self._waiting: deque[int] = deque()
-        self._hands: dict[Any, list[int]] = {}
+        self._given: dict[Any, list[int]] = {}
         """The tickets of each worker's jobs, in order; it is doing the first one."""
 
     @abstractmethod
@@ -151,15 +151,15 @@ class Workers(Crew):
         for worker, ticket, result in self._receive(seconds):
             if isinstance(result, Lost):
                 # otherwise this loss was dealt with already
-                if ticket is None or worker in self._hands:
+                if ticket is None or worker in self._given:
                     self._lose(worker, result)
                 continue
             if ticket is None:
-                self._hands[worker] = []
+                self._given[worker] = []
                 continue
-            if worker not in self._hands:
+            if worker not in self._given:
                 continue  # the worker was given up, and another one does its jobs
-            self._hands[worker].remove(ticket)
+            self._given[worker].remove(ticket)
             if self._jobs.pop(ticket, None) is None:
                 continue  # the job was given up when another one failed
             if isinstance(result, Failed):
@@ -174,17 +174,17 @@ class Workers(Crew):
         return done
 
     def _assign(self) -> None:
-        while self._waiting and self._hands:
-            worker = min(self._hands, key=lambda w: len(self._hands[w]))
-            if len(self._hands[worker]) >= self.ahead:
+        while self._waiting and self._given:
+            worker = min(self._given, key=lambda w: len(self._given[w]))
+            if len(self._given[worker]) >= self.ahead:
                 return
             ticket = self._waiting.popleft()
-            self._hands[worker].append(ticket)
+            self._given[worker].append(ticket)
             self._send(worker, ticket, self._jobs[ticket])
 
     def _lose(self, worker: Any, lost: Lost) -> None:
         self.replaced += 1
-        unfinished = [ticket for ticket in self._hands.pop(worker, []) if ticket in self._jobs]
+        unfinished = [ticket for ticket in self._given.pop(worker, []) if ticket in self._jobs]
         self._waiting.extendleft(reversed(unfinished))
         self._replace(worker)
         for ticket in unfinished[:1]:  # the job that it was doing
@@ -236,7 +236,7 @@ class Processes(Workers):
         )
         theirs.close()
         worker = Process(popen, Connection(ours.detach()))
-        self._hands[worker] = []
+        self._given[worker] = []
 
     def _send(self, worker: Process, ticket: int, job: Job) -> None:
         try:
@@ -245,11 +245,11 @@ class Processes(Workers):
             return  # the worker is gone, and _receive will say so
 
     def _receive(self, seconds: float | None) -> list[tuple[Any, int | None, Any]]:
-        by_pipe = {worker.pipe: worker for worker, tickets in self._hands.items() if tickets}
+        by_pipe = {worker.pipe: worker for worker, tickets in self._given.items() if tickets}
         made: list[tuple[Any, int | None, Any]] = []
         for pipe in wait(list(by_pipe), seconds):
             worker = by_pipe[pipe]
-            ticket = self._hands[worker][0]
+            ticket = self._given[worker][0]
             try:
                 made.append((worker, ticket, worker.pipe.recv()))
             except (EOFError, OSError):
@@ -268,8 +268,8 @@ class Processes(Workers):
 
     def close(self) -> None:
         """Ends the worker processes."""
-        while self._hands:
-            self._end(self._hands.popitem()[0])
+        while self._given:
+            self._end(self._given.popitem()[0])
 
 
 def _has_file(stream: Any) -> bool:

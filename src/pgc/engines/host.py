@@ -25,15 +25,15 @@ from pgc.config import to_yaml
 from pgc.config.problem import Problem
 from pgc.deliver.initial import initial_theta
 from pgc.engines.crew import Crew
-from pgc.engines.jobs import Job, Sent
+from pgc.engines.jobs import Job
 from pgc.engines.simulation import Arrivals
 from pgc.engines.stopping import Window, stopping_rule
 from pgc.errors import PgcError
-from pgc.local_training.on_host import Task
 from pgc.numerics.projection import to_theta_space
 from pgc.numerics.randomness import agent_number, trial_seed
 from pgc.randomise.on_host import decode
 from pgc.update.aggregator import AggregatorState
+from pgc.wire.values import HostSubmission, Task
 
 ROUND_SECONDS = 0.5
 """How long `advance` plays before it yields what arrived."""
@@ -60,7 +60,7 @@ class Trial:
     offered: tuple[int, np.ndarray, np.ndarray | None]
     """The version, θ and the basis W of the state, copied to the host."""
     flight: deque[InFlight] = field(default_factory=deque)
-    answers: dict[int, Sent] = field(default_factory=dict)
+    answers: dict[int, HostSubmission] = field(default_factory=dict)
     started: int = 0
     """How many submissions were started."""
     ticks: list[int] = field(default_factory=list)
@@ -170,7 +170,7 @@ class HostSimulation:
             version, theta, basis = trial.offered
             agent = agent_number(worker, index, config.workers, config.submissions_per_agent)
             received = trial.started - len(trial.flight)
-            alpha = self.problem.deliverer.schedule.alpha(received)
+            alpha = self.problem.deliverer.alpha(received)
             task = Task(i, trial.started, agent, theta, basis, alpha)
             trial.flight.append(InFlight(task, version))
             self._tasks.append(task)

@@ -15,12 +15,13 @@ from pgc.config import from_yaml
 from pgc.config.problem import Problem, build
 from pgc.engines.program import Program
 from pgc.local_training.numpy_network import Network
-from pgc.local_training.on_host import HostAgents, Task
+from pgc.local_training.on_host import HostAgents
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.policies.on_host import HostPolicy, JaxOnHost
 from pgc.local_training.policies.own import OwnPolicy
 from pgc.local_training.policies.torch_module import TorchPolicy
 from pgc.randomise.on_host import draw_code
+from pgc.wire.values import HostSubmission, Task
 
 
 class Job(NamedTuple):
@@ -35,23 +36,12 @@ def perform(job: Job) -> Any:
     return JOBS[job.name](*job.arguments)
 
 
-class Sent(NamedTuple):
-    """What reaches the aggregator (`code`, `bit`), and what only a simulation's metrics may read
-    (`score`, `ticks`).
-    """
-
-    code: np.ndarray
-    bit: bool
-    score: float
-    ticks: int
-
-
-def play(config_text: str, tasks: Sequence[Task]) -> list[Sent]:
-    """Does what `answers` does, for the config that is given as YAML (in a world on the host)."""
+def play(config_text: str, tasks: Sequence[Task]) -> list[HostSubmission]:
+    """Takes steps 2 and 3 for some tasks in a world on the host; the config is given as YAML."""
     return answers(_problem(config_text), agents_of(config_text), tasks)
 
 
-def answers(problem: Problem, agents: HostAgents, tasks: Sequence[Task]) -> list[Sent]:
+def answers(problem: Problem, agents: HostAgents, tasks: Sequence[Task]) -> list[HostSubmission]:
     """Takes steps 2 and 3 for the tasks in `tasks`, and returns what their agents send."""
     made = []
     for task, played in zip(tasks, agents.train(tasks), strict=True):  # 2 local training
@@ -65,7 +55,7 @@ def answers(problem: Problem, agents: HostAgents, tasks: Sequence[Task]) -> list
             task.trial,
             task.submission,
         )
-        made.append(Sent(*code, played.score, played.ticks))
+        made.append(HostSubmission(*code, played.score, played.ticks))
     return made
 
 

@@ -47,7 +47,7 @@ class RayCrew(Workers):
         super().__init__(self._wanted())
         self._remote = self._ray.remote(
             num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
-        )(Hand)
+        )(RayWorker)
         self._refs: dict[Any, tuple[Any, int | None]] = {}
         """The actor and the ticket of each Ray reference that is waited for."""
         for _ in range(self.size):
@@ -99,14 +99,14 @@ class RayCrew(Workers):
 
     def close(self) -> None:
         """Ends the actors, and leaves the cluster if this crew joined or started it."""
-        for worker in {*(worker for worker, _ in self._refs.values()), *self._hands}:
+        for worker in {*(worker for worker, _ in self._refs.values()), *self._given}:
             with contextlib.suppress(Exception):
                 self._ray.kill(worker)
         if self._ours:
             self._ray.shutdown()
 
 
-class Hand:
+class RayWorker:
     """A worker of the crew, which runs as a Ray actor."""
 
     def __init__(self, folder: str) -> None:

@@ -65,15 +65,15 @@ def run(problem: Problem, *, seed: jax.Array) -> Trace:
     trace = Trace()
 
     def start(worker: Worker, now: int) -> None:
+        # 1 deliver
+        worker.version = state.version
+        delivery = deliverer.deliver(state)
+        alpha = jnp.asarray(deliverer.alpha(state.received))
+        # 2 local training, 3 randomise
         at = address(seed, worker.index, worker.started, workers, randomiser.submissions_per_agent)
         worker.started += 1
         if worker.agent is None or worker.agent.spent:
             worker.agent = Agent(training, randomiser, at)
-        worker.version = state.version
-        # 1 deliver
-        delivery = deliverer.deliver(state)
-        alpha = jnp.asarray(deliverer.schedule.alpha(state.received))
-        # 2 local training, 3 randomise
         worker.submission = worker.agent.answer(delivery, alpha, at)
         worker.ends = now + int(worker.submission.ticks)
 

@@ -62,7 +62,7 @@ class LearntPolicy:
         return np.atleast_2d(rows), rows.ndim == 1
 
     def _outputs(self, rows: np.ndarray) -> np.ndarray:
-        *shared, (weight, bias) = self._layers
+        *shared, (weight, bias) = self.layers
         for into, shift in shared:
             rows = rows @ into + shift
             rows = np.maximum(rows, 0) if self.recipe.activation == "relu" else np.tanh(rows)
@@ -70,8 +70,11 @@ class LearntPolicy:
         return made
 
     @cached_property
-    def _layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Weights and biases of all layers but the value's; the first one scales observations."""
+    def layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Weights (inputs, outputs) and biases of all layers but the value's.
+
+        The first one takes observations as the environment gives them: scaling is part of it.
+        """
         layers = Network(self.recipe).layers(np.asarray(self.theta, float))[:-1]
         made = [(weight.T, bias) for weight, bias in layers]
         if self.recipe.normalize:

@@ -40,7 +40,7 @@ def coordinates(
     basis: np.ndarray | None,
     episodes: list[History],
     xi: np.ndarray,
-    network: Differentiable | None = None,
+    network: GradientPolicy | None = None,
 ) -> np.ndarray:
     """Returns z, the coordinates to report, computed from these episodes."""
     if recipe.evolves:
@@ -66,7 +66,7 @@ def evolution(recipe: Recipe, episodes: list[History], xi: np.ndarray) -> np.nda
     return made
 
 
-class Differentiable(Protocol):
+class GradientPolicy(Protocol):
     """A policy over one flat θ that can be differentiated: `Network`, or a user's own policy."""
 
     def forward(self, theta: np.ndarray, observations: np.ndarray) -> Passed:
@@ -84,7 +84,7 @@ def gradient(
     recipe: Recipe,
     theta: np.ndarray,
     episodes: list[History],
-    network: Differentiable | None = None,
+    network: GradientPolicy | None = None,
 ) -> np.ndarray:
     """Returns g, the gradient of the paper's loss (`estimators/loss.py`), averaged over the local
     episodes.
@@ -161,7 +161,7 @@ def fit(recipe: Recipe, features: np.ndarray, targets: np.ndarray) -> np.ndarray
 
 
 def _last_value(
-    recipe: Recipe, theta: np.ndarray, episode: History, network: Differentiable
+    recipe: Recipe, theta: np.ndarray, episode: History, network: GradientPolicy
 ) -> float:
     """Returns the number that takes the place of V(s_T) in the returns of an episode."""
     if (

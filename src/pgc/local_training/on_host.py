@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from pgc.local_training.recipe import Recipe
 from pgc.local_training.worlds.creator import close
 from pgc.local_training.worlds.host import EnvironmentFailed, HostWorld, plain_step, reset
 from pgc.numerics.randomness import Stream, host_address, host_rng
-from pgc.wire.values import Played
+from pgc.wire.values import Played, Task
 
 LANES = 64
 """The largest number of episodes that are played side by side."""
@@ -33,22 +33,6 @@ LANE_NUMBERS = 2**24
 """The most numbers that the θ of all lanes may have together: a long θ leaves fewer lanes."""
 SPARE = 256
 """The largest number of idle environments that are kept for another episode."""
-
-
-class Task(NamedTuple):
-    """A request for one submission.
-
-    All fields are public; the seed of the run, which a simulation keeps, is not among them.
-    """
-
-    trial: int
-    submission: int
-    """The index of the submission within its trial, starting at 0."""
-    agent: int
-    """The number of the agent that submits."""
-    theta: np.ndarray
-    basis: np.ndarray | None
-    alpha: float
 
 
 class Spare:

@@ -85,6 +85,16 @@ def _training(world: World, recipe: Recipe, dim: int, episodes: int) -> LocalTra
     )
 
 
+def make_simulated_player(world: World, psi: Any, recipe: Recipe) -> JaxPlayer | NumpyPlayer:
+    """Returns what plays offers on a simulated device, as fast as this machine can.
+
+    How long it plays is then no secret, because nobody's world is at stake.
+    """
+    if world.on_host:
+        return make_player(world, psi, recipe, fixed_steps=False)
+    return JaxPlayer(compiled(world), psi, recipe)
+
+
 def make_player(world: World, psi: Any, recipe: Recipe, *, fixed_steps: bool = True) -> NumpyPlayer:
     """Returns what plays offers on a real device, in a world with this ψ."""
     environment: HostEnvironment | JaxEnvironment

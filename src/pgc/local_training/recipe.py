@@ -111,7 +111,8 @@ class Recipe(LossOptions):
     def card(self) -> dict[str, Any]:
         """The settings that do not depend on the world, as plain data: a service publishes them.
 
-        What older devices do anyway is left out, so that they can read it.
+        A field with the value that older devices assume is left out, so that they can read the
+        card.
         """
         every = {name: getattr(self, name) for name in CARD}
         return {name: value for name, value in every.items() if UNSTATED.get(name) != value}

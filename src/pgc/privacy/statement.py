@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pgc.config.problem import Problem
+from pgc.config.start import UNKNOWN
 
 
 def privacy_statement(problem: Problem) -> dict[str, Any]:
@@ -29,12 +30,15 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
             "the promise holds in real arithmetic; these floating-point draws must not leave a "
             "device"
         )
+    start = config.start_origin or (UNKNOWN if config.start is not None else None)
     if config.public:
         not_protected = ["nothing needs protection: the agents are a public simulator's"]
     elif problem.epsilon_gradient == float("inf"):
         not_protected.insert(0, "the gradient: it is clipped and sent without noise")
-    if config.start_origin is not None and not config.start_origin.startswith("public"):
-        not_protected.append(f"those whose data the start was made of ({config.start_origin})")
+    if start is not None and not start.startswith("public"):
+        if config.public:
+            not_protected = []
+        not_protected.append(f"those whose data the start was made of ({start})")
     return {
         "unit_of_privacy": "one agent: its ψ, its episodes, its gradients and its scores, "
         "over all its submissions",
@@ -62,7 +66,8 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
         "and of gradient and score bit, add up",
         "not_protected": not_protected,
         "public": config.public,
-        "start": config.start_origin,
+        "start": start,
+        "directions": start if config.subspace == "learnt" else None,
         "simulation": "The agents of this run were simulated. Their randomness came from a "
         "32-bit seed, and scores and steps in metrics/ are the experimenter's view: "
         "a deployed agent sends neither.",

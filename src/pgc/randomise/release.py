@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pgc.randomise.exact.words import public_words, secret_words
+from pgc.randomise.exact.words import secret_words
 from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.mechanisms.score_bit import ScoreBit
 
@@ -43,4 +43,4 @@ def as_vector(gradient: Any) -> np.ndarray:
     return np.asarray(gradient, np.float64)
 
 
-__all__ = ["as_vector", "decode", "public_words", "release", "release_score", "secret_words"]
+__all__ = ["as_vector", "decode", "release", "release_score"]

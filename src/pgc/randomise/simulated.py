@@ -53,7 +53,7 @@ def words_for_report(randomiser: Randomiser, at: Address) -> tuple[jax.Array, ja
     )
 
 
-def randomise(
+def simulate_report(
     randomiser: Randomiser,
     basis: jax.Array | None,
     coordinates: jax.Array,

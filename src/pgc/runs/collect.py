@@ -25,8 +25,8 @@ class Work(Protocol):
     def note(self, simulation: Simulation, happened: Arrivals) -> None:
         """Records the submissions that arrived in one block of `simulation`."""
 
-    def end_round(self) -> None:
-        """Stops trials that are done, and reports progress. Called after every round."""
+    def end_pass(self) -> None:
+        """Stops trials that are done, and reports progress. Called after every pass."""
 
     def overdue(self) -> bool:
         """Returns whether a checkpoint is due now, however recent the last one is."""
@@ -56,7 +56,7 @@ def collect(
         except PgcError as error:
             work.checkpoint()
             raise PgcError(f"{error}; what was done is kept{how_to_go_on}") from None
-        work.end_round()
+        work.end_pass()
         stopping = stop_asked()
         if stopping or work.overdue() or time.monotonic() - written > checkpoint_seconds:
             work.checkpoint()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from pgc.config.problem import Problem
-from pgc.engines.backend import plays_on_host, scores_of
+from pgc.config import TrainConfig
+from pgc.engines.backend import scores_of
 from pgc.errors import PgcError
 from pgc.local_training.worlds.population import Population, Variation
 from pgc.runs import figures, metrics
-from pgc.runs.film import host_film
+from pgc.runs.film import episode_film
 from pgc.runs.folder import Folder, finite
+from pgc.runs.programs import keep_programs
 from pgc.runs.run import Run
 
 BELOW, ABOVE = (0.5, 0.8), (1.25, 2.0)
@@ -47,6 +47,7 @@ def evaluate(
     Writes evaluation.json, evaluation.png and, with `gif`, episode.gif into the run's folder.
     `run_code` lets it run the code that the folder's config names (MODULE:NAME).
     """
+    keep_programs()
     run = run if isinstance(run, Run) else Run.open(Path(run), run_code=run_code)
     problem = run.problem()
     policies = run.policies()
@@ -88,19 +89,23 @@ def evaluate(
         else None,
     }
     run.write_json("evaluation.json", summary)
-    title = f"{policy} policy: {figures.label_of(run)}"
+    title = f"{run.config.world}, {policy} policy: {figures.label_of(run)}"
     run.write("evaluation.png", figures.score_bars(names, scores, trained, world, title))
     if gif:
-        run.write("episode.gif", _film(problem, thetas[0], asked[0], names[0], seed))
+        run.write("episode.gif", episode_film(problem, thetas[0], asked[0], names[0], seed))
     return Evaluation(run.path, finite(summary))
 
 
-def compare(runs: list[str | Path], *, out: str | Path, run_code: bool = False) -> dict[str, Any]:
+def compare(
+    runs: Sequence[str | Path | Run], *, out: str | Path, run_code: bool = False
+) -> dict[str, Any]:
     """Puts finished runs on one figure, and returns a table of their results.
 
-    The table also has AUC relative to the run without privacy, if one is among them.
+    The table says in which settings the runs differ. First success, success ratio and AUC are of
+    the first N submissions, where N is that of the shortest run, so that they can be compared. The
+    table also has AUC relative to the run without privacy, if one is among them.
     """
-    opened = [Run.open(Path(r), run_code=run_code) for r in runs]
+    opened = [r if isinstance(r, Run) else Run.open(r, run_code=run_code) for r in runs]
     if not opened:
         raise PgcError("name at least one run folder to compare")
     worlds = {r.config.world for r in opened}
@@ -115,11 +120,12 @@ def compare(runs: list[str | Path], *, out: str | Path, run_code: bool = False) 
         (i for i, s in enumerate(summaries) if s["epsilon"] is None and not s["control"]), None
     )
     rows = []
-    labels = figures.labels_of(opened)
+    differs = differences(opened)
+    labels = figures.labels_of(opened, differs)
+    shortest = min(run.config.submissions for run in opened)
+    whole, fsts = fsts, [np.where(fst <= shortest, fst, np.inf) for fst in fsts]
     for run, summary, fst, label in zip(opened, summaries, fsts, labels, strict=True):
-        relative = None
-        if base is not None and run.config.submissions == opened[base].config.submissions:
-            relative = metrics.relative_auc(fst, fsts[base], run.config.submissions)
+        relative = None if base is None else metrics.relative_auc(fst, fsts[base], shortest)
         rows.append(
             {
                 "run": str(run.path),
@@ -128,7 +134,10 @@ def compare(runs: list[str | Path], *, out: str | Path, run_code: bool = False) 
                     k: summary[k]
                     for k in ("mechanism", "epsilon", "control", "trials", "submissions")
                 },
-                **{k: summary[k] for k in ("fst_median", "success_ratio", "auc")},
+                "differs": {name: getattr(run.config, name) for name in differs},
+                "fst_median": float(metrics.median(fst)),
+                "success_ratio": float(metrics.success_ratio(fst, shortest)[0]),
+                "auc": metrics.auc(fst, shortest),
                 "relative_auc": relative,
                 **{
                     k: summary[k]
@@ -144,14 +153,22 @@ def compare(runs: list[str | Path], *, out: str | Path, run_code: bool = False) 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         where = Folder(folder)
-        where.write("compare.png", figures.comparison(opened, fsts, labels))
-        result: dict[str, Any] = finite({"runs": rows})
+        where.write("compare.png", figures.comparison(opened, whole, labels))
+        compared = {"compared_submissions": shortest, "differs": differs, "runs": rows}
+        result: dict[str, Any] = finite(compared)
         where.write_json("summary.json", result)
     except OSError as error:
         raise PgcError(
             f"cannot write to {folder} ({error.strerror}); choose another --out"
         ) from None
     return result
+
+
+def differences(runs: Sequence[Run]) -> list[str]:
+    """Returns the names of the settings in which the runs differ, in the order of the config."""
+    configs = [run.config for run in runs]
+    names = [f.name for f in fields(TrainConfig) if f.name not in ("start", "learnt_directions")]
+    return [name for name in names if len({repr(getattr(c, name)) for c in configs}) > 1]
 
 
 def _name(population: Population, psi: Any) -> str:
@@ -182,33 +199,3 @@ def _beyond(population: Population) -> list[Any]:
 
 def _ends(variation: Variation) -> list[tuple[float, tuple[float, ...]]]:
     return [(min(variation.values), BELOW), (max(variation.values), ABOVE)]
-
-
-def _film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -> bytes:
-    """Returns a GIF of one greedy episode of `theta`, with every second step."""
-    if plays_on_host(problem):
-        return figures.film(host_film(problem, theta, psi, seed), every=2)
-    world = problem.training.world_and_policy[0]
-    states = greedy_states(problem, theta, psi, seed)
-    return figures.animation(world, states, f"{world.name} {name}", every=2)
-
-
-def greedy_states(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[Any]:
-    """Returns the states of one greedy episode of `theta` in a compiled world."""
-    world, policy = problem.training.world_and_policy
-    params = policy.unflatten(jnp.asarray(theta))
-    key = jax.random.key(seed)
-    state = world.reset(key, psi)
-
-    @jax.jit
-    def step(t: jax.Array, state: Any) -> Any:
-        outputs, _ = policy.apply(params, world.observe(state))
-        return world.step(jax.random.fold_in(key, t), state, policy.actions.greedy(outputs), psi)
-
-    states = [state]
-    for t in range(world.max_steps):
-        state, _, terminated = step(jnp.asarray(t), state)
-        states.append(state)
-        if terminated:
-            break
-    return states

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from pgc.local_training.worlds.base import CompiledWorld, World
 from pgc.privacy.statement import epsilon_in_words
 from pgc.runs import metrics
 from pgc.runs.run import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 POINTS = 400
 """Points along a curve, which are more than the eye can tell apart."""
@@ -30,6 +33,8 @@ def new_figure(
     It does not use pyplot, so importing pgc chooses no Matplotlib backend, and a notebook keeps its
     own.
     """
+    from matplotlib.figure import Figure  # takes long to load, and a run needs it last
+
     figure = Figure(**how)
     return figure, figure.subplots(rows, columns, sharex=share_x, sharey=share_y)
 
@@ -44,10 +49,11 @@ def learning_curve(run: Run) -> bytes:
         scores,
         COLOURS[0],
         label=f"median of {len(scores)} trials" if len(scores) > 1 else "this trial",
+        band="middle half of trials" if len(scores) > 1 else None,
         thin=True,
     )
     _dress_curve(axes, run)
-    axes.set_title(label_of(run), loc="left", fontsize=11)
+    axes.set_title(f"{run.config.world}: {label_of(run)}", loc="left", fontsize=11)
     return _png(figure)
 
 
@@ -62,7 +68,7 @@ def comparison(runs: list[Run], fsts: list[np.ndarray], labels: list[str]) -> by
         right.step(n, metrics.success_ratio(fst, n), where="post", color=colour, label=label)
     _dress_curve(left, runs[0])
     left.set_xlim(0, most)
-    left.set_title("average score μ$_n$", loc="left", fontsize=11)
+    left.set_title(f"{runs[0].config.world}: average score μ$_n$", loc="left", fontsize=11)
     right.set(xlabel="submissions", ylim=(-0.02, 1.02), xlim=(0, most))
     right.set_title("success ratio", loc="left", fontsize=11)
     right.grid(alpha=0.25)
@@ -93,30 +99,42 @@ def score_bars(
             lw=1,
             capsize=2,
         )
-    axes.legend(fontsize=8, loc="best")
     axes.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
     axes.set(ylabel="mean greedy score")
     _dress_scores(axes, world)
     axes.set_title(title, loc="left", fontsize=11)
+    figure.legend(fontsize=8, loc="outside lower center", ncols=3, frameon=False)
     return _png(figure)
 
 
-def animation(world: CompiledWorld, states: list[Any], caption: str, *, every: int) -> bytes:
-    """Draws one episode as a GIF of the world's own sketches, with one frame in `every` states."""
+def animation(world: CompiledWorld, episodes: dict[str, list[Any]], *, every: int) -> bytes:
+    """Draws episodes side by side as a GIF of the world's own sketches, with one frame in `every`
+    states. The keys are the captions. An episode that has ended stays as it ended.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    frames = []
     left, right, bottom, top = world.sketch_box
-    for t in range(0, len(states), every):
-        figure, axes = new_figure(figsize=(4.8, 2.7), dpi=80)
-        for xs, ys in world.sketch(states[t]):
-            axes.plot(xs, ys, lw=3, solid_capstyle="round", color=COLOURS[0])
-        axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xticks=[], yticks=[])
-        axes.axhline(0, color="#999999", lw=1, zorder=0)
-        axes.set_title(f"{caption}   step {t}", fontsize=9)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png")
-        frames.append(Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE, colors=16))
+    width, title = (4.5 if len(episodes) > 1 else 6.0), 0.35
+    height = width * (top - bottom) / (right - left) + title
+    figure, axes = new_figure(1, len(episodes), figsize=(width * len(episodes), height), dpi=80)
+    figure.subplots_adjust(0.005, 0.01, 0.995, 1 - title / height, wspace=0.02)
+    canvas: Any = FigureCanvasAgg(figure)
+    frames = []
+    longest = max(map(len, episodes.values()))
+    for t in [*range(0, longest, every), *[longest - 1] * 12]:
+        for panel, (caption, states) in zip(np.atleast_1d(axes), episodes.items(), strict=True):
+            panel.clear()
+            ended = t >= len(states) - 1
+            for xs, ys in world.sketch(states[min(t, len(states) - 1)]):
+                panel.plot(xs, ys, lw=4, solid_capstyle="round", color=COLOURS[ended])
+            panel.axhline(0, color="#999999", lw=1, zorder=0)
+            panel.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xticks=[], yticks=[])
+            said = f"ended after {len(states) - 1} steps" if ended else f"step {t}"
+            panel.set_title(f"{caption}: {said}", fontsize=10)
+        canvas.draw()
+        image = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
+        frames.append(image.convert("P", palette=Image.Palette.ADAPTIVE, colors=32))
     return _gif(frames)
 
 
@@ -138,13 +156,30 @@ def _gif(frames: list[Any]) -> bytes:
     return out.getvalue()
 
 
-def labels_of(runs: list[Run]) -> list[str]:
-    """Returns a label for each run, with the folder's name where labels would be equal."""
-    words = [label_of(run) for run in runs]
+TOLD = ("preset", "mechanism", "epsilon", "buffer_size", "control", "submissions")
+"""Settings that a label tells anyway, or that the axis of a figure does."""
+FOLLOW = ("learning_rate", "step_decay", "clip", "code_size", "reduced_dim", "start_origin")
+"""Settings that follow from others, unless they are given."""
+MOST_TOLD = 3
+
+
+def labels_of(runs: list[Run], differs: Sequence[str] = ()) -> list[str]:
+    """Returns a label for each run: what it is, and the first few settings in which it `differs`;
+    with the folder's name where labels would be equal.
+    """
+    told = [name for name in differs if name not in TOLD + FOLLOW][:MOST_TOLD]
+    words = [
+        ", ".join([label_of(run), *(f"{n} = {_text(getattr(run.config, n))}" for n in told)])
+        for run in runs
+    ]
     return [
         word if words.count(word) == 1 else f"{word} ({run.path.name})"
         for word, run in zip(words, runs, strict=True)
     ]
+
+
+def _text(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def label_of(run: Run) -> str:
@@ -156,7 +191,14 @@ def label_of(run: Run) -> str:
 
 
 def _curve(
-    axes: Axes, run: Run, scores: np.ndarray, colour: str, *, label: str, thin: bool
+    axes: Axes,
+    run: Run,
+    scores: np.ndarray,
+    colour: str,
+    *,
+    label: str,
+    thin: bool,
+    band: str | None = None,
 ) -> None:
     longest = int(np.max(np.sum(~np.isnan(scores), axis=1)))  # trials may stop early
     length = longest - metrics.WINDOW + 1
@@ -169,7 +211,7 @@ def _curve(
             at + 1, mu[:SINGLE_TRIALS].T, color=colour, lw=0.5, alpha=0.25 if len(mu) > 1 else 0.0
         )
     low, middle, high = np.nanquantile(mu, [0.25, 0.5, 0.75], axis=0)
-    axes.fill_between(at + 1, low, high, color=colour, alpha=0.18, lw=0)
+    axes.fill_between(at + 1, low, high, color=colour, alpha=0.18, lw=0, label=band)
     axes.plot(at + 1, middle, color=colour, lw=1.6, label=label)
 
 
@@ -192,7 +234,8 @@ def _dress_scores(axes: Axes, world: World) -> None:
     It is known where Θ is nearly `max_steps`: such a world gives at most 1 for each step.
     """
     if np.isfinite(world.score_threshold):
-        axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--")
+        said = f"Θ = {world.score_threshold:g}, a success"
+        axes.axhline(world.score_threshold, color="#888888", lw=1, ls="--", label=said)
     if 0.9 * world.max_steps <= world.score_threshold <= world.max_steps:
         axes.set_ylim(0, world.max_steps * 1.03)
 

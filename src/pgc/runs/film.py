@@ -1,17 +1,60 @@
-"""Renders one episode of a world that plays on the host."""
+"""Films episodes: what a policy does, as a GIF."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pgc.config.problem import Problem
+from pgc.deliver.initial import initial_theta
+from pgc.engines.backend import plays_on_host
 from pgc.engines.jobs import host_policy
 from pgc.errors import PgcError, in_one_line
 from pgc.local_training.numpy_actions import greedy
+from pgc.local_training.worlds.base import CompiledWorld
 from pgc.local_training.worlds.creator import close
 from pgc.local_training.worlds.host import HostWorld, reset, step
+from pgc.numerics.randomness import trial_seed
+from pgc.runs import figures
+
+
+def check_can_film(problem: Problem) -> None:
+    """Refuses a world that cannot be drawn, before an hour of work."""
+    if not plays_on_host(problem):
+        world, _ = problem.training.world_and_policy
+        if type(world).sketch is CompiledWorld.sketch:
+            world.sketch(None)
+
+
+def episode_film(problem: Problem, theta: np.ndarray, psi: Any, name: str, seed: int) -> bytes:
+    """Returns a GIF of one greedy episode of `theta`."""
+    if plays_on_host(problem):
+        return figures.film(host_film(problem, theta, psi, seed), every=2)
+    world = problem.training.world_and_policy[0]
+    states = greedy_states(problem, theta, psi, seed)
+    return figures.animation(world, {f"{world.name} {name}": states}, every=2)
+
+
+def learning_film(problem: Problem, theta: np.ndarray, seed: int = 3) -> bytes:
+    """Returns a GIF of one greedy episode before learning and one after, side by side; only the
+    second, if the world plays on the host. Both have the same start.
+    """
+    psi = problem.training.population.grid()[0]
+    if plays_on_host(problem):
+        return figures.film(host_film(problem, theta, psi, seed), every=2)
+    world, policy = problem.training.world_and_policy
+    first = initial_theta(trial_seed(problem.config.seed, 0), policy, problem.initial)
+    after = f"after {problem.config.submissions:,} private reports"
+    if problem.epsilon == float("inf"):
+        after = f"after {problem.config.submissions:,} reports without privacy"
+    panels = {
+        "before": greedy_states(problem, np.asarray(first), psi, seed),
+        after: greedy_states(problem, theta, psi, seed),
+    }
+    return figures.animation(world, panels, every=3)
 
 
 def host_film(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[np.ndarray]:
@@ -50,3 +93,24 @@ def _picture(env: Any, name: str) -> np.ndarray:
             f"{name} does not render itself as pictures: leave out --gif ({in_one_line(error)})"
         ) from None
     return picture
+
+
+def greedy_states(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[Any]:
+    """Returns the states of one greedy episode of `theta` in a compiled world."""
+    world, policy = problem.training.world_and_policy
+    params = policy.unflatten(jnp.asarray(theta))
+    key = jax.random.key(seed)
+    state = world.reset(key, psi)
+
+    @jax.jit
+    def step(t: jax.Array, state: Any) -> Any:
+        outputs, _ = policy.apply(params, world.observe(state))
+        return world.step(jax.random.fold_in(key, t), state, policy.actions.greedy(outputs), psi)
+
+    states = [state]
+    for t in range(world.max_steps):
+        state, _, terminated = step(jnp.asarray(t), state)
+        states.append(state)
+        if terminated:
+            break
+    return states

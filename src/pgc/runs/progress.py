@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 Progress = Callable[[float, float, str], None]
-"""Called with (work done, work in all, what to say about it)."""
+"""Called with (work done, work in all, what to say about it). Work in all is 0 in a phase of which
+nobody knows how long it takes, such as compiling."""
+Show = Progress | Literal["auto"] | None
+"""How a call from Python shows progress: by a function of one's own; not at all (None); or by a bar
+where somebody looks at a terminal or a notebook (auto)."""
+BARS = "▁▂▃▄▅▆▇█"
+CHECKPOINT_SECONDS = 20.0
+"""Seconds between two checkpoints of a run, unless others are asked for."""
 EVERY = 10.0
 """Seconds between two lines where there is no terminal."""
 
@@ -23,46 +31,79 @@ EVERY = 10.0
 class Watch:
     """Shows progress and the time left; nothing if `quiet`.
 
-    On a terminal it shows a bar, elsewhere it prints a line every ten seconds.
+    On a terminal and in a notebook it shows a bar, elsewhere it prints a line every ten seconds.
     """
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, *, quiet: bool, bar: bool | None = None) -> None:
         self._quiet = quiet
+        self._on_screen = sys.stderr.isatty() if bar is None else bar
         self._bar: Any = None
+        self._task: Any = None
         self._said = self._began = time.monotonic()
         self._first: float | None = None
+        self._total = 0.0
 
     def __enter__(self) -> Progress | None:
         return None if self._quiet else self._show
 
     def _show(self, done: float, total: float, words: str) -> None:
         now = time.monotonic()
-        if self._first is None and done:
-            self._first, self._began = done, now
+        new = self._first is None or total != self._total or done < self._first
+        if done and new:  # a new phase, whose pace says nothing of the last one's
+            self._first, self._began, self._total = done, now, total
         # the time left is known only after some progress
-        if self._first is not None and done > self._first:
-            words += (
-                f"  {duration((now - self._began) * (total - done) / (done - self._first))} left"
-            )
-        if not sys.stderr.isatty():
-            if now - self._said > EVERY or done >= total:
+        if total and self._first is not None and self._first < done < total:
+            left = (now - self._began) * (total - done) / (done - self._first)
+            words += f"  {duration(left)} left"
+        if not self._on_screen:
+            if now - self._said > EVERY or 0 < total <= done:
                 self._said = now
                 print(words, file=sys.stderr, flush=True)
             return
         if self._bar is None:
             self._bar = Bar(
+                SpinnerColumn(),
                 BarColumn(),
-                TaskProgressColumn(),
                 TextColumn("{task.fields[words]}"),
+                TimeElapsedColumn(),
                 console=Console(stderr=True),
             )
             self._bar.start()
-            self._task = self._bar.add_task("", total=total, words="")
-        self._bar.update(self._task, completed=done, total=total, words=words)
+            self._task = self._bar.add_task("", total=None, words="")
+        # without a total, the bar pulses
+        self._bar.update(self._task, completed=done, total=total or None, words=words)
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+@contextmanager
+def shown(progress: Show) -> Iterator[Progress | None]:
+    """Yields the function that a call from Python reports its progress to, if any."""
+    if progress != "auto":
+        yield progress
+        return
+    with Watch(quiet=not (sys.stderr.isatty() or _in_notebook()), bar=True) as report:
+        yield report
+
+
+def _in_notebook() -> bool:
+    """Returns whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def sparkline(values: Sequence[float], low: float, high: float, width: int = 20) -> str:
+    """Draws numbers in one line of text, a block for each, the newest last."""
+    known = [value for value in values if math.isfinite(value)]
+    if not known or not high > low:
+        return ""
+    step = max(1, -(-len(known) // width))
+    last = len(BARS) - 1
+    share = [(value - low) / (high - low) for value in known[::-1][::step][::-1]]
+    return "".join(BARS[round(last * min(1.0, max(0.0, s)))] for s in share)
 
 
 def duration(seconds: float) -> str:

@@ -21,7 +21,7 @@ from pgc import __version__
 from pgc.config import TrainConfig
 from pgc.config.problem import Problem, build
 from pgc.engines import compiled_simulation
-from pgc.engines.backend import Backend, plays_on_host, program_of, scores_of, simulation_of
+from pgc.engines.backend import Backend, batch_key, plays_on_host, scores_of, simulation_of
 from pgc.engines.crew import Crew
 from pgc.engines.simulation import Arrivals, Simulation
 from pgc.errors import PgcError
@@ -79,7 +79,8 @@ class Batch:
         self.stops = np.concatenate(
             [np.arange(c.config.trials) >= _figure_trials(c) for c in cells]
         )
-        # On the host, how much a round plays depends on timing, and so would where a trial stops.
+        # On the host, how much is played in one pass depends on timing. If trials were stopped
+        # after a pass, their outcomes would depend on timing as well.
         assert not (plays_on_host(self.problems[0]) and self.stops.any())
         self.simulation.stopped_by_caller = bool(self.stops.any())
         self.tracker = metrics.SuccessTracker(
@@ -90,8 +91,8 @@ class Batch:
         ]
         self.steps = np.zeros(sum(trials), np.int64)
         self.received = np.zeros(sum(trials), np.int64)
-        self.rounds = np.zeros(sum(trials), np.int64)
-        self.block_rounds = np.zeros(1, np.int64)
+        self.passes = np.zeros(sum(trials), np.int64)
+        self.block_passes = np.zeros(1, np.int64)
         self.done = np.zeros(sum(trials), bool)
 
     def note(self, happened: Arrivals) -> None:
@@ -109,28 +110,28 @@ class Batch:
                 happened.trial[mine] - self.first[i], happened.n[mine], happened.score[mine]
             )
 
-    def end_round(self) -> None:
+    def end_pass(self) -> None:
         """Stops trials whose outcome is already known.
 
-        Call after all blocks of a round were recorded.
+        Call after all blocks of a pass were recorded.
         """
-        self.rounds += ~self.done
-        self.block_rounds += -(-np.sum(~self.done) // self.simulation.lanes)
+        self.passes += ~self.done
+        self.block_passes += -(-np.sum(~self.done) // self.simulation.lanes)
         succeeded = self.stops & np.isfinite(self.tracker.fst) & ~self.done
         if succeeded.any():
             self.simulation.stop(np.flatnonzero(succeeded).tolist())
         self.done = ~self.simulation.collecting
 
     def work(self) -> tuple[float, float]:
-        """Returns how much work is done and how much is left, in rounds of a block.
+        """Returns how much work is done and how much is left, in passes over a block.
 
         Submissions would be a poor unit, because those with long episodes take more work.
         """
         left = np.where(
-            self.done, 0.0, self.rounds * (self.most / np.maximum(self.received, 1) - 1)
+            self.done, 0.0, self.passes * (self.most / np.maximum(self.received, 1) - 1)
         )
         slowest_of_each_block = np.sort(left)[::-1][:: self.simulation.lanes]
-        return float(self.block_rounds[0]), float(slowest_of_each_block.sum())
+        return float(self.block_passes[0]), float(slowest_of_each_block.sum())
 
     def outcomes(self, crew: Crew | None) -> dict[str, Outcome]:
         """Returns the outcomes, by the names of the cells."""
@@ -180,7 +181,9 @@ class Batch:
         arrays = {f"simulation{name}": leaf for name, leaf in self.simulation.arrays().items()}
         for i, sampler in enumerate(self.samplers):
             arrays |= {f"sums{i}": sampler.sums, f"counts{i}": sampler.counts}
-        return arrays | {name: getattr(self, name) for name in COUNTED}, self.tracker.save()
+        return arrays | {
+            name: getattr(self, field) for name, field in COUNTED.items()
+        }, self.tracker.save()
 
     def load(self, arrays: dict[str, np.ndarray], tracked: dict[str, Any]) -> None:
         """Restores a state that `save` returned."""
@@ -193,12 +196,16 @@ class Batch:
         )
         for i, sampler in enumerate(self.samplers):
             sampler.sums[:], sampler.counts[:] = arrays[f"sums{i}"], arrays[f"counts{i}"]
-        for name in COUNTED:
-            getattr(self, name)[:] = arrays[name]
+        for name, field in COUNTED.items():
+            getattr(self, field)[:] = arrays[name]
         self.tracker.load(tracked)
 
 
-COUNTED = ("steps", "received", "rounds", "block_rounds", "done")
+COUNTED = {
+    "steps": "steps", "received": "received", "rounds": "passes", "block_rounds": "block_passes",
+    "done": "done",
+}  # fmt: skip
+"""The names under which a checkpoint holds what a batch counts, and the attributes."""
 
 
 def run(
@@ -219,7 +226,7 @@ def run(
         (folder.path / CHECKPOINT).unlink(missing_ok=True)
         return read_outcomes(folder, cells)
     if progress:
-        progress(0, 1, "compiling")
+        progress(0, 0, "compiling")
     work = Sweep(cells, _batches(cells), folder, progress)
     problems = [problem for batch in work.batches for problem in batch.problems]
     with (backend or Backend()).crew(*problems) as crew:
@@ -247,21 +254,21 @@ class Sweep:
     ) -> None:
         self.cells, self.batches, self.folder, self.progress = cells, batches, folder, progress
         self.began = time.monotonic()
-        self._round: list[Batch] = []
+        self._playing: list[Batch] = []
 
     def running(self) -> list[Simulation]:
         """Returns the simulation of every batch in which some trial still collects."""
-        self._round = [batch for batch in self.batches if batch.simulation.running]
-        return [batch.simulation for batch in self._round]
+        self._playing = [batch for batch in self.batches if batch.simulation.running]
+        return [batch.simulation for batch in self._playing]
 
     def note(self, simulation: Simulation, happened: Arrivals) -> None:
         """Records what arrived, in the batch that `simulation` belongs to."""
-        next(batch for batch in self._round if batch.simulation is simulation).note(happened)
+        next(batch for batch in self._playing if batch.simulation is simulation).note(happened)
 
-    def end_round(self) -> None:
+    def end_pass(self) -> None:
         """Stops trials whose outcome is known, and reports progress."""
-        for batch in self._round:
-            batch.end_round()
+        for batch in self._playing:
+            batch.end_pass()
         if self.progress:
             _tell(self.batches, self.progress)
 
@@ -343,7 +350,7 @@ def _figure_trials(cell: Cell) -> int:
 def _batches(cells: Sequence[Cell]) -> list[Batch]:
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(program_of(cell.problem), []).append(cell)
+        groups.setdefault(batch_key(cell.problem), []).append(cell)
     return compiled_simulation.on_every_core(Batch, groups.values())
 
 

@@ -5,8 +5,9 @@ A run that was killed can be continued.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,21 @@ from pgc.local_training.learnt import policy_notes
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.privacy.statement import epsilon_in_words, privacy_statement
 from pgc.runs import figures, metrics
+from pgc.runs.callbacks import Callback, SoFar
 from pgc.runs.collect import collect
+from pgc.runs.film import check_can_film, learning_film
 from pgc.runs.folder import new_path
-from pgc.runs.progress import Progress, stop_signals
+from pgc.runs.programs import keep_programs
+from pgc.runs.progress import (
+    CHECKPOINT_SECONDS,
+    Progress,
+    Show,
+    shown,
+    sparkline,
+    stop_signals,
+)
 from pgc.runs.run import Run
 
-CHECKPOINT_SECONDS = 20.0
 CHECKPOINT_ROWS = 2_000_000
 
 
@@ -37,7 +47,9 @@ def train(
     *,
     out: str | Path | None = None,
     resume: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Show = "auto",
+    callbacks: Sequence[Callback] = (),
+    gif: bool = False,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     engine: str = "local",
     address: str | None = None,
@@ -50,12 +62,16 @@ def train(
     Give settings by name (the flags of `pgc train`), or a `config`, or a run to `resume`.
     `engine`, `address` and `processes` say where episodes are played: on this machine, or on a Ray
     cluster. They do not change the result. `run_code` lets a run that is resumed run the code that
-    its config names; settings that are given here name your own.
+    its config names; settings that are given here name your own. `progress` is a function that is
+    told how far it came, or None; by default a bar is shown on a terminal and in a notebook.
+    `callbacks` see how it goes (`callbacks.py`: TensorBoard, MLflow, WandB, or your own). With
+    `gif` the run's folder also has learning.gif: an episode before, and one after.
 
     >>> run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)        # doctest: +SKIP
     >>> run.summary["final_success_ratio"]                              # doctest: +SKIP
     """
     backend = Backend(engine, address, processes)
+    keep_programs()
     if resume is not None:
         if config is not None or settings or out is not None:
             raise PgcError("resume takes every setting from the run itself; give nothing else")
@@ -64,25 +80,43 @@ def train(
         if run.complete:
             return run
         backend.check(problem)
-        return _finish(run, problem, backend, progress, checkpoint_seconds)
+        return _finish(run, problem, backend, progress, callbacks, gif, checkpoint_seconds)
     if config is not None and settings:
         raise PgcError("give either a config or settings by name, not both")
     problem = build(config if config is not None else configure(**settings))
     backend.check(problem)
+    if gif:
+        check_can_film(problem)
     default = new_path(f"{problem.config.mechanism}-eps{problem.config.epsilon:g}")
     run = Run.create(Path(out) if out is not None else default, problem.config)
-    return _finish(run, problem, backend, progress, checkpoint_seconds)
+    return _finish(run, problem, backend, progress, callbacks, gif, checkpoint_seconds)
 
 
 def _finish(
     run: Run,
     problem: Problem,
     backend: Backend,
-    progress: Progress | None,
+    progress: Show,
+    callbacks: Sequence[Callback],
+    gif: bool,
     checkpoint_seconds: float,
 ) -> Run:
-    with run.locked(), stop_signals() as stop_asked, backend.crew(problem) as crew:
-        return Session(run, problem, crew, progress, stop_asked).finish(checkpoint_seconds)
+    with (
+        run.locked(),
+        stop_signals() as stop_asked,
+        backend.crew(problem) as crew,
+        shown(progress) as report,
+    ):
+        for callback in callbacks:
+            callback.begin(run)
+        session = Session(run, problem, crew, report, stop_asked, callbacks)
+        session.finish(checkpoint_seconds)
+        if gif:
+            session.say("drawing")
+            run.write("learning.gif", learning_film(problem, run.policies()["averaged"][0]))
+        for callback in callbacks:
+            callback.end(run)
+    return run
 
 
 class Session:
@@ -95,9 +129,11 @@ class Session:
         crew: Crew | None,
         progress: Progress | None,
         stop_asked: Callable[[], bool],
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.run, self.problem, self.crew = run, problem, crew
-        self.progress, self.stop_asked = progress, stop_asked
+        self.progress, self.stop_asked, self.callbacks = progress, stop_asked, callbacks
+        self.say("compiling")
         config = problem.config
         self.simulation = simulation_of(problem)
         self.tracker = metrics.SuccessTracker(config.trials, problem.training.world.score_threshold)
@@ -105,6 +141,8 @@ class Session:
         self.ones = 0
         self.env_steps, self.parts, self.seconds = 0, 0, 0.0
         self.unwritten: list[Arrivals] = []
+        self.curve: list[float] = []
+        """μ after each pass, for the eye."""
         if run.has_begun:
             self._restore()
         else:
@@ -140,16 +178,29 @@ class Session:
         self.ones += int(happened.bit.sum())
         self.tracker.add_all(happened.trial, happened.score)
 
-    def end_round(self) -> None:
+    def end_pass(self) -> None:
         """Reports progress; there is nothing to stop, because trials stop by themselves."""
+        self.curve.append(self.tracker.recent())
+        in_all, done = self.problem.config.submissions * len(self.received), self.received.sum()
+        succeeded = float(np.isfinite(self.tracker.fst).mean())
+        for callback in self.callbacks:
+            callback.arrived(SoFar(int(done), in_all, self.curve[-1], succeeded))
+        if not self.progress:
+            return
+        known = [mu for mu in self.curve if math.isfinite(mu)]
+        if not known:
+            self.say("training: the first agents play")
+            return
+        top = self.problem.training.world.score_threshold
+        high = top if math.isfinite(top) else max(known)
+        line = sparkline(known, min(0.0, *known), high)
+        words = f"{done:,} of {in_all:,} submissions  μ = {known[-1]:.1f} {line}"
+        self.progress(int(done), in_all, f"{words}  {epsilon_in_words(self.problem)}")
+
+    def say(self, phase: str) -> None:
+        """Reports a phase of which nobody knows how long it takes."""
         if self.progress:
-            in_all = self.problem.config.submissions * len(self.received)
-            done, words = int(self.received.sum()), epsilon_in_words(self.problem)
-            self.progress(
-                done,
-                in_all,
-                f"{done:,} of {in_all:,} submissions  μ = {self.tracker.recent():.1f}  {words}",
-            )
+            self.progress(0, 0, phase)
 
     def overdue(self) -> bool:
         """Returns whether more rows wait to be written than memory should hold."""
@@ -198,6 +249,7 @@ class Session:
         known = isinstance(problem.training.policy, ActorCritic)
         notes = policy_notes(problem.training.recipe if known else None)
         self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged}, notes)
+        self.say("evaluating the last and the averaged policy")
         psis = problem.training.population.grid()
         final, average = (
             scores_of(
@@ -210,6 +262,29 @@ class Session:
         seconds = time.monotonic() - self.began
         self.run.write_json("summary.json", self._summary(final, average, seconds))
         (self.run.path / "checkpoint.safetensors").unlink(missing_ok=True)
+
+    def _warnings(self, final: np.ndarray) -> list[str]:
+        """Says what looks wrong, and what to try."""
+        config, found = self.problem.config, []
+        theta = self.simulation.aggregator_field("theta")
+        if broken := int(np.sum(~np.isfinite(theta).all(axis=1))):
+            found.append(
+                f"θ is not finite in {broken} of {len(theta)} trials; try a smaller --learning-rate"
+            )
+        threshold = self.problem.training.world.score_threshold
+        if math.isfinite(threshold) and not np.isfinite(self.tracker.fst).any():
+            found.append(
+                f"no trial succeeded: ten scores in a row never averaged Θ = {threshold:g}. "
+                "Compare with --epsilon inf: if that fails too, noise is not the reason; look at "
+                "--bounds, --local-episodes and --submissions"
+            )
+        assert config.buffer_size is not None
+        if self.received.max() < config.buffer_size:
+            found.append(
+                f"θ was never updated: {config.submissions} reports do not fill a buffer of "
+                f"{config.buffer_size} (--buffer-size)"
+            )
+        return found
 
     def _summary(self, final: np.ndarray, average: np.ndarray, seconds: float) -> dict[str, Any]:
         problem, config = self.problem, self.problem.config
@@ -241,6 +316,7 @@ class Session:
             "success_rate_estimate": None,
             "env_steps": self.env_steps,
             "seconds": round(seconds, 3),
+            "warnings": self._warnings(final),
         }
         if score_bit := problem.randomiser.score_bit:
             summary["success_rate_estimate"] = float(

@@ -31,7 +31,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from pgc import __version__
-from pgc.config import to_yaml
 from pgc.errors import PgcError
 from pgc.randomise.budget import NANO
 from pgc.service import is_loopback
@@ -120,7 +119,7 @@ def make_app(keeper: Keeper) -> FastAPI:
             "world": None if it.training is None else it.config.world,
             "recipe": None if it.recipe is None else it.recipe.card,
             "bounds": it.config.bounds,
-            "config": to_yaml(it.config),
+            "config": it.card_config,
         }
 
     @app.get("/v1/models/{model}/progress")

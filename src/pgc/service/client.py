@@ -4,7 +4,7 @@ acknowledged, always the same bytes.
     with ServiceClient(url, token) as service:
         run_device(service, Device.open("ledger.db", player=player, clock=service.clock))
 
-It needs httpx and nothing else of the extras: what a device embeds.
+Of the optional packages it needs only httpx, because devices embed it.
 """
 
 from __future__ import annotations

@@ -20,12 +20,10 @@ from pgc.device import Device, Ledger, LedgerError
 from pgc.errors import PgcError
 from pgc.local_training import definition
 from pgc.local_training.numpy_player import NumpyPlayer
-from pgc.local_training.players import JaxPlayer, make_player
+from pgc.local_training.players import JaxPlayer, make_player, make_simulated_player
 from pgc.local_training.recipe import Recipe
 from pgc.local_training.worlds.base import World
-from pgc.local_training.worlds.host import HostWorld
 from pgc.local_training.worlds.population import Population
-from pgc.local_training.worlds.registry import compiled
 from pgc.numerics.randomness import Address, trial_seed
 from pgc.service.client import ServiceClient, run_device
 
@@ -113,15 +111,14 @@ class Fleet:
 
     def _player(self, n: int) -> JaxPlayer | NumpyPlayer:
         """Returns the player of a device, in its own ψ."""
-        if isinstance(self.world, HostWorld):
+        if self.world.on_host:
             psi = self.population.pick(
                 np.random.default_rng([self.seed, n]).random(len(self.population.variations))
             )
         else:
             psi = definition.draw_psi(Address(trial_seed(self.seed, 0), n, 0), self.population)
-        if self.simulated and not isinstance(self.world, HostWorld):
-            return JaxPlayer(compiled(self.world), psi, self.recipe)
-        return make_player(self.world, psi, self.recipe, fixed_steps=not self.simulated)
+        make = make_simulated_player if self.simulated else make_player
+        return make(self.world, psi, self.recipe)
 
 
 def open_ledger(path: Path, limit: float | None, device_id: str | None) -> Ledger:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import load, save
 
-from pgc.config import TrainConfig
-from pgc.config.problem import build, build_own
+from pgc.config import TrainConfig, to_yaml
+from pgc.config.problem import build, build_without_policy
 from pgc.deliver.delivery import Deliverer
 from pgc.deliver.initial import initial_theta
 from pgc.errors import PgcError
@@ -118,7 +118,7 @@ class Model:
                 trial_seed(self.config.seed, 0), self.training.policy, problem.initial
             )
         else:
-            own = build_own(self.config)
+            own = build_without_policy(self.config)
             self.config, self.aggregator, self.deliverer = (
                 own.config,
                 own.aggregator,
@@ -133,6 +133,11 @@ class Model:
         self.state = self.deliverer.with_basis(self.aggregator.start(theta))
         self.published = self.as_published(self.state)
         self.accept([], [])  # compiles now, and not for the first report
+
+    @cached_property
+    def card_config(self) -> str:
+        """The config as its card shows it: without θ_0 and directions, which offers carry."""
+        return to_yaml(replace(self.config, start=None, learnt_directions=None))
 
     @property
     def recipe(self) -> Recipe | None:
@@ -155,7 +160,7 @@ class Model:
         return max(1, min(AT_ONCE, NUMBERS_AT_ONCE // len(self.state.theta)))
 
     def as_published(self, state: AggregatorState) -> Published:
-        """Returns a state that was just made as the version that offers are made from.
+        """Returns the version that offers are made from, given its state.
 
         α is that of the version's first offer, so that all its offers are alike.
         """
@@ -166,7 +171,7 @@ class Model:
             policy_version=int(state.version),
             query=self.query,
             episodes=self.config.local_episodes,
-            alpha=self.deliverer.schedule.alpha(int(state.received)),
+            alpha=self.deliverer.alpha(int(state.received)),
             theta=np.asarray(theta, np.float32),
             basis=None if basis is None else np.asarray(basis, np.float32),
         )
@@ -204,10 +209,10 @@ class Model:
         )
 
     def estimate(self, offer_id: int, payload: bytes, basis: np.ndarray | None) -> np.ndarray:
-        """Returns the gradient that a report's payload stands for; `basis` is of its version."""
+        """Returns g̃, what a payload decodes to; `basis` is that of the report's version."""
         code, _ = self.query.decode_code(payload)
         try:
-            return Report.decoded(self.query, code, public_seed(offer_id), basis)
+            return Report.estimate(self.query, code, public_seed(offer_id), basis)
         except Exception:
             if self.query.kind < FIRST_OUTSIDE:
                 raise

@@ -361,7 +361,7 @@ def list_versions(db: sql.Connection, model: str, most: int | None) -> list[List
     return [Listed(*row) for row in db.execute(query)]
 
 
-def sweep(db: sql.Connection, now: int) -> None:
+def prune(db: sql.Connection, now: int) -> None:
     """Deletes offers that expired more than a day ago, and versions that nobody needs.
 
     The newest version is needed for recovery. Versions of open offers, and of reports that are not

@@ -210,7 +210,7 @@ class Updater:
                 if name not in self._models:
                     model = self._found(name, config)
                     self._load(model)
-                    self._look(model)
+                    self._look(model)  # before others see the model
                     self._models[name] = model
                 self._look(self._models[name])
                 self._advance(self._models[name])
@@ -222,7 +222,7 @@ class Updater:
         if leads and time.monotonic() > self._swept + SWEEP_SECONDS:
             self._swept = time.monotonic()
             with self._lease.writing() as db:
-                store.sweep(db, int(time.time()))
+                store.prune(db, int(time.time()))
             self._database.checkpoint()
         with self._turned:
             self._turns += 1

@@ -1,4 +1,4 @@
-"""Watches how learning goes, by what is public or already private, and logs what happened.
+"""Watches how learning goes, from what is public or already protected by ε-LDP, and logs it.
 
 θ is public, so its score in a simulated world with the usual ψ costs nobody any ε. Where reports
 carry the noisy boolean "score ≥ Θ", the share of successes among the last of them is estimated as
@@ -17,7 +17,6 @@ import numpy as np
 
 from pgc.engines.evaluation import greedy_scores
 from pgc.errors import first_line
-from pgc.local_training.worlds.base import CompiledWorld
 from pgc.service import store
 from pgc.service.admission import Verdict
 from pgc.service.logs import OURS
@@ -76,7 +75,7 @@ def look(keeper: Keeper, model: Model) -> Point:
     received = keeper.progress(model.name).accepted
     score = success = margin = None
     # what plays on the host would take too long here
-    if training is not None and isinstance(training.world, CompiledWorld):
+    if training is not None and not training.world.on_host:
         theta, psis = published.averaged[None], [training.world.default_psi]
         scores = greedy_scores(training, theta, psis, episodes=EPISODES, seed=0)
         score = float(scores[0, 0])

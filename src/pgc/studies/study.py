@@ -16,7 +16,8 @@ from pgc.errors import Interrupted
 from pgc.privacy.statement import privacy_statement
 from pgc.runs import sweep
 from pgc.runs.folder import Folder
-from pgc.runs.progress import Progress, stop_signals
+from pgc.runs.programs import keep_programs
+from pgc.runs.progress import Show, shown, stop_signals
 from pgc.runs.sweep import Cell, Outcome
 
 
@@ -29,7 +30,7 @@ def run_study(
     *,
     new: bool,
     backend: Backend,
-    progress: Progress | None,
+    progress: Show,
 ) -> Folder:
     """Runs every cell, writes the report and privacy.json, and returns the folder.
 
@@ -45,10 +46,9 @@ def run_study(
     if new:
         folder.make(folder.path, "figures")
         folder.write("config.yaml", yaml.safe_dump(asdict(settings), sort_keys=False).encode())
-    with folder.locked(), stop_signals() as stop_asked:
-        outcomes = sweep.run(
-            cells, folder, progress=progress, stop_asked=stop_asked, backend=backend
-        )
+    keep_programs()
+    with folder.locked(), stop_signals() as stop_asked, shown(progress) as report:
+        outcomes = sweep.run(cells, folder, progress=report, stop_asked=stop_asked, backend=backend)
         if outcomes is None:
             raise Interrupted(f"stopped; continue with: {command} --resume {folder.path}")
         write(outcomes)

@@ -65,7 +65,7 @@ class Aggregator:
     report_norm: float = math.inf
     """A report with a larger L2 norm in θ-space is scaled down to this norm; inf for no limit (the
     paper)."""
-    report_length: float | jax.Array | None = None
+    coordinate_norm: float | jax.Array | None = None
     """A limit on the L2 norm of a report in the coordinates that agents report; None for no limit.
     It is stretched as the basis W stretches them."""
     cap: OutputCap | None = None
@@ -104,7 +104,7 @@ class Aggregator:
             if self.max_staleness is None
             else state.version - version <= self.max_staleness
         )
-        if self.report_norm < math.inf or self.report_length is not None:
+        if self.report_norm < math.inf or self.coordinate_norm is not None:
             longest = self._longest(state)
             report = report * jnp.minimum(
                 1.0, longest / jnp.maximum(jnp.linalg.norm(report), 1e-30)
@@ -170,14 +170,14 @@ class Aggregator:
 
     def _longest(self, state: AggregatorState) -> jax.Array:
         """Returns the largest L2 norm that a report may have in θ-space."""
-        if self.report_length is None:
+        if self.coordinate_norm is None:
             return jnp.asarray(self.report_norm)
         if state.basis is None:
-            return jnp.minimum(self.report_norm, self.report_length)
+            return jnp.minimum(self.report_norm, self.coordinate_norm)
         stretch = jnp.sqrt(jnp.sum(state.basis**2) / state.basis.shape[1])
-        return jnp.minimum(self.report_norm, self.report_length * stretch)
+        return jnp.minimum(self.report_norm, self.coordinate_norm * stretch)
 
 
 trace_fields(
-    Aggregator, "learning_rate", "buffer_size", "average_from", "step_decay", "report_length"
+    Aggregator, "learning_rate", "buffer_size", "average_from", "step_decay", "coordinate_norm"
 )

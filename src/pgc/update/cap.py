@@ -47,12 +47,14 @@ class OutputCap:
 
     def apply(self, theta: jax.Array) -> jax.Array:
         """Returns θ (d,), with its policy head scaled down if the limit `most` is exceeded."""
+        factor = jnp.minimum(1.0, self.most / jnp.maximum(self.size(theta), 1e-30))
+        return self.policy.scale_outputs(theta, factor)
+
+    def size(self, theta: jax.Array) -> jax.Array:
+        """Returns the root mean square of the contrasts of the outputs at public states."""
         states, contrasts = (
             jnp.asarray(public_states(self.bounds)),
             jnp.asarray(self.policy.actions.contrasts),
         )
         outputs, _ = self.policy.apply(self.policy.unflatten(theta[:, None]), states)
-        size = jnp.sqrt(jnp.mean((contrasts @ outputs) ** 2))
-        return self.policy.scale_outputs(
-            theta, jnp.minimum(1.0, self.most / jnp.maximum(size, 1e-30))
-        )
+        return jnp.sqrt(jnp.mean((contrasts @ outputs) ** 2))

@@ -61,10 +61,10 @@ class Report:
 
         `offer` is the one that the report answers; its basis is used.
         """
-        return self.decoded(offer.query, self.code, offer.public_seed, offer.basis)
+        return self.estimate(offer.query, self.code, offer.public_seed, offer.basis)
 
     @staticmethod
-    def decoded(query: Query, code: Any, seed: bytes, basis: np.ndarray | None) -> np.ndarray:
+    def estimate(query: Query, code: Any, seed: bytes, basis: np.ndarray | None) -> np.ndarray:
         """Returns g̃ for a code that answers an offer with this query, public seed and basis."""
         made = decode_vector(query.mechanism, code, seed)
         return made if basis is None else basis @ made

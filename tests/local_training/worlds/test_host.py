@@ -11,7 +11,8 @@ from pgc.config.problem import build
 from pgc.engines.jobs import host_policy
 from pgc.errors import PgcError
 from pgc.local_training.on_host import HostAgents
-from pgc.local_training.worlds.host import EnvironmentFailed, box_around
+from pgc.local_training.worlds.bounds import box_around
+from pgc.local_training.worlds.host import EnvironmentFailed
 from pgc.local_training.worlds.population import Population
 from pgc.local_training.worlds.public_play import Scales
 from pgc.local_training.worlds.registry import make_world

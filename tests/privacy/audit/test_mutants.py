@@ -7,8 +7,8 @@ from pgc.device.device import Device
 from pgc.device.ledger import Ledger
 from pgc.privacy.audit.audit import Subject, audit, audit_mechanism, judge, subject
 from pgc.privacy.audit.bounds import lower_epsilon
+from pgc.randomise.exact.words import public_words
 from pgc.randomise.mechanisms.randomized_response import WORD
-from pgc.randomise.release import public_words
 from pgc.wire import Report
 from tests.conftest import more
 from tests.privacy.audit import mutants

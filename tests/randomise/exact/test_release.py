@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 from pgc.errors import PgcError
+from pgc.randomise.exact.words import public_words, secret_words
 from pgc.randomise.mechanisms.registry import make_mechanism
-from pgc.randomise.release import public_words, release, secret_words
+from pgc.randomise.release import release
 from tests.chance import agrees, differs, surely
 from tests.waiting import LIMIT
 
@@ -96,7 +97,7 @@ def test_public_words_are_the_same_everywhere_and_secret_ones_never():
 def test_a_fork_does_not_repeat_bits():
     """In a process of its own: this one has threads, which a fork would lose."""
     script = (
-        "import os; from pgc.randomise.release import secret_words; secret_words(4); child = os.fork(); "
+        "import os; from pgc.randomise.exact.words import secret_words; secret_words(4); child = os.fork(); "
         "child and os.waitpid(child, 0); print(secret_words(4).tobytes().hex(), flush=True)"  # one after the other, a line each
     )
     made = subprocess.run(

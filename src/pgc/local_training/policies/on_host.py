@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pgc.local_training.numpy_episodes import LanePolicy
-from pgc.local_training.numpy_estimator import Differentiable
+from pgc.local_training.numpy_estimator import GradientPolicy
 from pgc.local_training.numpy_network import Passed
 from pgc.local_training.policies.own import OwnPolicy
 
@@ -23,7 +23,7 @@ WIDTH = 64
 many others there are."""
 
 
-class HostPolicy(LanePolicy, Differentiable, Protocol):
+class HostPolicy(LanePolicy, GradientPolicy, Protocol):
     """A policy over one flat θ, in NumPy arrays, that acts in lanes and can be differentiated."""
 
 

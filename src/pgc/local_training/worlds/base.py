@@ -13,8 +13,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 
+from pgc.errors import PgcError
 from pgc.spaces import Actions, Bounds, Categorical
 
+DEFAULT_STEPS = 1000
+"""The time limit of an environment that has none of its own."""
 State = Any
 """A world's own state: a NamedTuple of scalars."""
 Psi = Any
@@ -52,6 +55,8 @@ class World(ABC):
     in good play, where that differs much from `observation_bounds`."""
     offset: bool = False
     """Whether public play showed that 0 is no usual value of some number of an observation."""
+    on_host: ClassVar[bool] = False
+    """Whether it plays step by step in Python, and not inside a compiled JAX program."""
     default_psi: Any
     """The world's usual parameters; its fields are the fields of ψ."""
     positive: tuple[str, ...] = ()
@@ -78,19 +83,20 @@ class World(ABC):
 class CompiledWorld(World):
     """A world that plays inside a compiled program."""
 
-    sketch_box: ClassVar[tuple[float, float, float, float]]
+    sketch_box: ClassVar[tuple[float, float, float, float]] = (-1.0, 1.0, -1.0, 1.0)
     """What a picture of a state shows: left, right, bottom, top, in the coordinates of `sketch`."""
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are of one class and have the same box: such worlds share programs."""
-        return (
-            type(self) is type(other)
-            and isinstance(other, CompiledWorld)
-            and self.observation_bounds == other.observation_bounds
-        )
+        """Whether both are of one class with the same settings: such worlds share programs."""
+        return isinstance(other, CompiledWorld) and self._settings == other._settings
 
     def __hash__(self) -> int:
-        return hash((type(self), self.observation_bounds))
+        return hash(self._settings)
+
+    @property
+    def _settings(self) -> tuple[Any, ...]:
+        """What may differ between worlds of one class."""
+        return type(self), self.observation_bounds, self.max_steps, self.score_threshold
 
     @abstractmethod
     def reset(self, key: jax.Array, psi: Psi) -> State:
@@ -104,6 +110,6 @@ class CompiledWorld(World):
     def observe(self, state: State) -> jax.Array:
         """Returns what the policy sees of a state: a vector of `observation_dim` floats."""
 
-    @abstractmethod
     def sketch(self, state: State) -> list[tuple[list[float], list[float]]]:
-        """Returns the lines (xs, ys) that draw a state in a picture."""
+        """Returns the lines (xs, ys) that draw a state in a picture. Only films need it."""
+        raise PgcError(f"{self.name} cannot be drawn: give it a method sketch, or leave out --gif")

@@ -12,16 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from pgc.errors import PgcError, require
-from pgc.local_training.worlds.base import CompiledWorld, Psi, State, Transition
+from pgc.local_training.worlds.base import (
+    DEFAULT_STEPS,
+    CompiledWorld,
+    Psi,
+    State,
+    Transition,
+)
+from pgc.local_training.worlds.bounds import given_bounds
 from pgc.local_training.worlds.gymnasium_spaces import (
     Acting,
     Observation,
     acting_of,
     observation_of,
-)
-from pgc.local_training.worlds.host import (
-    DEFAULT_STEPS,
-    given_bounds,
 )
 from pgc.local_training.worlds.public_play import PUBLIC_STEPS, Scales, public_scales
 from pgc.spaces import Bounds, Gaussian

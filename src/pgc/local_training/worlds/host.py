@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pgc.errors import PgcError, in_one_line
-from pgc.local_training.worlds.base import World
-from pgc.local_training.worlds.bounds import parse_bounds
+from pgc.local_training.worlds.base import DEFAULT_STEPS, World
+from pgc.local_training.worlds.bounds import given_bounds
 from pgc.local_training.worlds.creator import Creator, close, find
 from pgc.local_training.worlds.gymnasium_spaces import (
     Acting,
@@ -27,13 +26,6 @@ from pgc.local_training.worlds.gymnasium_spaces import (
 from pgc.local_training.worlds.public_play import PUBLIC_STEPS, Scales, public_scales
 from pgc.spaces import Actions, Bounds
 
-DEFAULT_STEPS = 1000
-"""The time limit of an environment that has none of its own."""
-FAR = 2.0
-"""A mean that is more than this many standard deviations from 0 is the middle of a box."""
-HUGE = 1e6
-"""A limit of an observation space that is at least this large is ignored."""
-
 
 class EnvironmentFailed(PgcError):
     """An environment raised an exception, or returned a number that is not finite."""
@@ -43,6 +35,7 @@ class EnvironmentFailed(PgcError):
 class HostWorld(World):
     """The public part of a Gymnasium environment, and how one is made for a ψ."""
 
+    on_host: ClassVar[bool] = True
     name: str
     creator: Creator
     observation: Observation
@@ -135,55 +128,6 @@ def host_world(
         offset=offset,
         default_psi=psi(*map(float, usual.values())),
     )
-
-
-def given_bounds(
-    observation: Observation,
-    name: str,
-    given: tuple[str, ...] | None,
-    probe: Callable[[], Scales],
-) -> tuple[Bounds, bool]:
-    """Returns the public box in which observations usually lie, and whether 0 is no usual value of
-    some number.
-
-    Bounds that are given (`INDEX=low:high`) are taken. The others come from play in the default
-    environment, before there is any agent (`public_play.py`): they are public, cost no ε, and do
-    not depend on any agent's ψ.
-    """
-    known, offset = parse_bounds(given, observation.dim, name), False
-    box = np.stack([observation.low, observation.high])
-    if len(known) < observation.dim and observation.categories is None:
-        scales = probe()
-        box = box_around(scales, observation)
-        away = np.abs(scales.mean) > scales.deviation
-        offset = any(away[i] for i in range(observation.dim) if i not in known)
-    bounds = (known.get(i, (float(low), float(high))) for i, (low, high) in enumerate(box.T))
-    return tuple(bounds), offset
-
-
-def box_around(scales: Scales, observation: Observation) -> np.ndarray:
-    """Returns the box (2, n) of observations that vary as `scales` says.
-
-    It has 0 in its middle and reaches one standard deviation beyond the mean, because what is
-    wanted of a number is often that it becomes 0, and play that is not yet good may never have been
-    there (a lander that falls does not see the ground for long). If 0 is far from all values, the
-    mean is in the middle. The largest values would be a poor scale: a lander that crashes turns
-    twenty times as fast as one that flies.
-    """
-    middle, half = scales
-    far = np.abs(middle) > FAR * half
-    low = np.where(far, middle - half, -np.abs(middle) - half)
-    high = np.where(far, middle + half, np.abs(middle) + half)
-    # For a number that never changed, or by less than a float32 can tell, take the space's own
-    # limits, or an interval around it.
-    flat = high - low < 1e-5 * np.maximum(np.abs(middle), 1e-4)
-    wide = (observation.high > observation.low) & (
-        np.maximum(np.abs(observation.low), np.abs(observation.high)) < HUGE
-    )
-    about = np.maximum(1.0, 1e-3 * np.abs(middle))
-    low = np.where(flat, np.where(wide, observation.low, middle - about), low)
-    high = np.where(flat, np.where(wide, observation.high, middle + about), high)
-    return np.stack([low, high])
 
 
 @dataclass

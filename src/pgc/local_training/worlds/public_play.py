@@ -20,7 +20,7 @@ import numpy as np
 from pgc.spaces import Actions, Categorical
 
 PUBLIC_STEPS = 40_000
-"""Steps of which scales are found, unless other numbers are given."""
+"""Steps of play from which scales are found, unless another number is given."""
 RANDOM_STEPS = 1000
 """Steps with random actions, for the first scales."""
 CANDIDATES, BEST = 40, 8
@@ -28,7 +28,7 @@ CANDIDATES, BEST = 40, 8
 LEAST_SPREAD = 0.1
 """The search goes on varying every weight by at least this much."""
 NARROWEST = 0.05
-"""A scale becomes no smaller in a round than this times what it was."""
+"""In one round, no scale becomes smaller than this times what it was."""
 
 
 class Playable(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pgc.errors import PgcError
+from pgc.errors import PgcError, load
 from pgc.local_training.worlds.acrobot import Acrobot
 from pgc.local_training.worlds.base import CompiledWorld, Transition, World
 from pgc.local_training.worlds.bounds import parse_bounds
@@ -17,6 +17,13 @@ from pgc.local_training.worlds.public_play import PUBLIC_STEPS
 WORLDS: dict[str, type[CompiledWorld]] = {
     world.name: world for world in (CartPole, Acrobot, MountainCar, Pendulum)
 }
+
+
+NEEDED = (
+    "observation_dim", "actions", "max_steps", "score_threshold", "observation_bounds",
+    "default_psi",
+)  # fmt: skip
+"""What a compiled world must say of itself."""
 
 
 class Settings(Protocol):
@@ -59,7 +66,7 @@ def make_world(
     public_steps: int = PUBLIC_STEPS,
 ) -> World:
     """Returns a built-in world by its name, `gymnasium:ID`, `gymnax:ID`, or MODULE:CLASS of a
-    user's own Gymnasium environment.
+    user's own: a `CompiledWorld`, or a Gymnasium environment.
 
     `bounds` replace the public box of the observations. For a world that is not built in,
     `max_steps` and `threshold` (Θ) replace the defaults, and a box that is not given is found by
@@ -70,31 +77,60 @@ def make_world(
             raise PgcError(
                 f"max_steps and threshold are for worlds of your own; {name} has its own"
             )
-        world = WORLDS[name]()
-        known = parse_bounds(bounds, world.observation_dim, name)
-        world.observation_bounds = tuple(
-            known.get(i, (float(low), float(high)))
-            for i, (low, high) in enumerate(world.observation_bounds)
-        )
-        return world
+        return _in_box(WORLDS[name](), bounds)
     if ":" not in name:
-        kinds = "gymnasium:ID, gymnax:ID, or MODULE:CLASS of a Gymnasium environment of your own"
+        kinds = "gymnasium:ID, gymnax:ID, or MODULE:CLASS of a world of your own"
         raise PgcError(f"unknown world '{name}'; choose one of: {', '.join(WORLDS)}; {kinds}")
     if name.startswith("gymnax:"):
         from pgc.local_training.worlds.gymnax_world import gymnax_world  # an extra
 
         return gymnax_world(name, max_steps, threshold, bounds, public_steps)
+    if not name.startswith("gymnasium:"):
+        found = load(name, "world")
+        if isinstance(found, type) and issubclass(found, CompiledWorld):
+            return _own(found, name, max_steps, threshold, bounds)
     from pgc.local_training.worlds.host import host_world  # an extra
 
     return host_world(name, max_steps, threshold, bounds, public_steps)
+
+
+def _own(
+    kind: type[CompiledWorld],
+    name: str,
+    max_steps: int | None,
+    threshold: float | None,
+    bounds: tuple[str, ...] | None,
+) -> CompiledWorld:
+    """Returns a user's own compiled world, which is known by MODULE:CLASS."""
+    try:
+        world = kind()
+    except TypeError as error:  # a method is missing, or the constructor wants arguments
+        raise PgcError(f"{name} cannot be made ({error})") from None
+    for needed in NEEDED:
+        if not hasattr(world, needed):
+            raise PgcError(f"{name} has no {needed} (docs/add-a-world.md)")
+    world.name = name
+    world.max_steps = world.max_steps if max_steps is None else max_steps
+    world.score_threshold = world.score_threshold if threshold is None else threshold
+    return _in_box(world, bounds)
+
+
+def _in_box(world: CompiledWorld, bounds: tuple[str, ...] | None) -> CompiledWorld:
+    """Returns the world with the box that is given, in those numbers for which one is given."""
+    known = parse_bounds(bounds, world.observation_dim, world.name)
+    world.observation_bounds = tuple(
+        known.get(i, (float(low), float(high)))
+        for i, (low, high) in enumerate(world.observation_bounds)
+    )
+    return world
 
 
 def compiled(world: World) -> CompiledWorld:
     """Returns the world if it plays inside a compiled program; raises an error otherwise."""
     if not isinstance(world, CompiledWorld):
         raise PgcError(
-            f"{world.name} plays on the host; this needs a compiled world: {', '.join(WORLDS)}, or "
-            "gymnax:ID"
+            f"{world.name} plays on the host; this needs a compiled world: {', '.join(WORLDS)}, "
+            "gymnax:ID, or a CompiledWorld of your own"
         )
     return world
 

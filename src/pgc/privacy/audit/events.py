@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pgc.randomise.exact.words import public_words
 from pgc.randomise.mechanisms.base import Mechanism
 from pgc.randomise.mechanisms.forms import Codes, Event
-from pgc.randomise.release import public_words
 from pgc.wire.offer import public_seed
 
 

@@ -14,7 +14,7 @@ from pgc.errors import PgcError
 from pgc.local_training.worlds.registry import make_world
 from pgc.runs import sweep
 from pgc.runs.folder import Folder, new_path
-from pgc.runs.progress import Progress
+from pgc.runs.progress import Show
 from pgc.runs.sweep import Outcome
 from pgc.studies.frontier import pictures, table
 from pgc.studies.frontier.plan import Settings, cells
@@ -35,7 +35,7 @@ def frontier(
     quick: bool = False,
     out: str | Path | None = None,
     resume: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Show = "auto",
     engine: str = "local",
     address: str | None = None,
     run_code: bool = False,

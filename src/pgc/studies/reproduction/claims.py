@@ -18,6 +18,7 @@ import numpy as np
 from pgc.runs import metrics
 from pgc.studies import inference
 from pgc.studies.reproduction import paper
+from pgc.studies.reproduction.paper import WORDS
 from pgc.studies.reproduction.plan import Column
 from pgc.studies.wording import count
 
@@ -242,7 +243,6 @@ CLAIMS = (
         + [_larger_area(c, ("laplace", 10.0), ("prs", 10.0))],
     ),
 )  # fmt: skip
-WORDS = {"laplace": "Laplace", "prs": "PRS", "none": "no privacy"}
 
 
 def _name(mechanism: str, epsilon: float) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pgc.studies.reproduction import paper
-from pgc.studies.reproduction.claims import WORDS, buffering, judge
+from pgc.studies.reproduction.claims import buffering, judge
+from pgc.studies.reproduction.paper import WORDS
 from pgc.studies.reproduction.plan import TITLES, Column
 from pgc.studies.wording import count, p_value
 

@@ -35,3 +35,7 @@ CELLS = tuple((mechanism, epsilon) for mechanism, row in SUCCESS_RATIO.items() f
 def successes(mechanism: str, epsilon: float) -> int:
     """Returns how many of the paper's 20 trials succeeded."""
     return round(SUCCESS_RATIO[mechanism][epsilon] * TRIALS)
+
+
+WORDS = {"laplace": "Laplace", "prs": "PRS", "none": "no privacy"}
+"""What a sentence calls the mechanisms."""

@@ -16,6 +16,7 @@ from pgc.runs import metrics
 from pgc.runs.figures import new_figure
 from pgc.studies.pages import Files, saved
 from pgc.studies.reproduction import paper
+from pgc.studies.reproduction.paper import WORDS
 from pgc.studies.reproduction.plan import FIGURE_2, TITLES, Column
 from pgc.studies.reproduction.readings import true_epsilon
 
@@ -255,9 +256,16 @@ def choices(rows: Sequence[dict[str, Any]], note: str) -> Files:
     left.set_yticks(y, [r["title"] for r in rows], fontsize=9)
     left.set(xlabel="mean distance from the paper's nine success ratios", xlim=(0, 1))
     left.legend(fontsize=8, frameon=False, loc="lower right")
-    marks = (("laplace", "s", "Laplace"), ("prs", "o", "PRS"), ("none", "D", "no privacy"))
-    for mechanism, mark, label in marks:
-        right.plot([r["success"][mechanism] for r in rows], y, mark, ms=6, label=label, alpha=0.85)
+    marks = ("laplace", "s"), ("prs", "o"), ("none", "D")
+    for mechanism, mark in marks:
+        right.plot(
+            [r["success"][mechanism] for r in rows],
+            y,
+            mark,
+            ms=6,
+            label=WORDS[mechanism],
+            alpha=0.85,
+        )
         right.axvline(
             np.mean(list(paper.SUCCESS_RATIO[mechanism].values())),
             color=right.lines[-1].get_color(),

@@ -12,11 +12,11 @@ from pgc.engines.backend import Backend
 from pgc.errors import PgcError
 from pgc.runs import sweep
 from pgc.runs.folder import Folder, new_path
-from pgc.runs.progress import Progress
+from pgc.runs.progress import Show
 from pgc.runs.sweep import Cell, Outcome
 from pgc.studies.pages import Files, read_settings, write_report
 from pgc.studies.reproduction import choices, claims, meaning, paper, pgc_default, pictures, tables
-from pgc.studies.reproduction.claims import WORDS
+from pgc.studies.reproduction.paper import WORDS
 from pgc.studies.reproduction.plan import (
     CHOOSING,
     COLUMNS,
@@ -42,7 +42,7 @@ def reproduce(
     readings: bool = False,
     out: str | Path | None = None,
     resume: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Show = "auto",
     engine: str = "local",
     address: str | None = None,
 ) -> Folder:

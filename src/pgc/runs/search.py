@@ -12,8 +12,8 @@ CANDIDATES = 16
 """Policies that are tried in one generation."""
 
 Score = Callable[[np.ndarray, int], np.ndarray]
-"""Returns the scores (n,) of policies (n, d), all in the same episodes; these are new in each
-generation, whose number is given as well."""
+"""Takes policies (n, d) and the number of a generation; returns their scores (n,). All policies of
+a generation play the same episodes, and each generation has new ones."""
 
 
 def search(
@@ -24,7 +24,6 @@ def search(
     spread: float,
     generations: int,
     seed: int,
-    after_each: Callable[[], None] = lambda: None,
 ) -> np.ndarray:
     """Returns the coordinates x (k,) of a policy θ + W x with a high score.
 
@@ -32,15 +31,20 @@ def search(
     adapts both from generation to generation. What it returns is the mean of its last distribution,
     which is better than the best policy that it tried where scores are noisy.
     """
-    dim = basis.shape[1]
-    if dim < 2:
-        raise PgcError("a search needs at least two directions; use another --subspace")
+    check(basis.shape[1])
     cma = require("cmaes", "train").CMA
-    optimizer = cma(mean=np.zeros(dim), sigma=spread, population_size=CANDIDATES, seed=seed)
+    start = np.zeros(basis.shape[1])
+    optimizer = cma(mean=start, sigma=spread, population_size=CANDIDATES, seed=seed)
     for generation in range(generations):
         tried = [optimizer.ask() for _ in range(CANDIDATES)]
         scores = score(theta + np.stack(tried) @ basis.T, generation)
         # the library minimises
         optimizer.tell([(x, -float(found)) for x, found in zip(tried, scores, strict=True)])
-        after_each()
     return np.asarray(optimizer.mean)
+
+
+def check(dim: int) -> None:
+    """Refuses what `search` cannot do, before any of it is done."""
+    require("cmaes", "train")
+    if dim < 2:
+        raise PgcError("a search needs at least two directions; use another --subspace")

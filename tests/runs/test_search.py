@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pgc.engines.search import CANDIDATES, search
 from pgc.errors import PgcError
+from pgc.runs.search import CANDIDATES, search
 
 BEST = np.array([1.0, -2.0, 0.5])
 BASIS = np.linalg.qr(np.random.default_rng(0).normal(size=(7, 3)))[0]
