@@ -34,7 +34,7 @@ def test_a_step_along_a_column_adds_that_feature_to_the_output(degree, rng):
     points = rng.uniform(-1, 1, size=(3, 200)).astype(np.float32)
     low, high = np.asarray(BOUNDS).T[:, :, None]
     states = jnp.asarray((low + high) / 2 + (high - low) / 2 * points)
-    wanted = features(points, degree, 1.0)
+    wanted = features(points, degree)
     for column in range(len(wanted)):  # a large step, away from the public states
         moved = (difference(theta + 10 * w[:, column], states) - difference(theta, states))[0] / 10
         assert np.corrcoef(moved, wanted[column])[0, 1] > 0.9
@@ -155,6 +155,6 @@ def test_a_constant_is_one_more_feature(rng):
 def test_it_says_how_far_a_step_changes_the_outputs(degree, constant, rng):
     subspace = FeatureSubspace(policy=NET, bounds=BOUNDS, degree=degree, constant=constant)
     points = rng.uniform(-1, 1, size=(3, 20_000))
-    made = features(points, degree, 1.0)
+    made = features(points, degree)
     wanted = (made**2).mean(axis=1).sum() + constant
     assert subspace.output_change == pytest.approx(wanted, rel=0.02)

@@ -38,9 +38,8 @@ class Export:
 def export(given: list[str]) -> int:
     """Runs `pgc export` with the given flags."""
     args = parse(Export, "export", given)
-    made = require("pgc.runs.export", "train").export(
-        args.run, to=args.to, out=args.out, trial=args.trial, which=args.policy
-    )
+    run_export = require("pgc.runs.export", "train").export
+    made = run_export(args.run, to=args.to, out=args.out, trial=args.trial, which=args.policy)
     if args.json:
         return print_json({"made": str(made)})
     print(made)

@@ -91,7 +91,7 @@ class ProblemWithoutPolicy:
 def build_without_policy(config: TrainConfig) -> ProblemWithoutPolicy:
     """Returns the aggregator's part of a run whose θ has `config.own_policy` numbers."""
     validate(config)
-    fits_world(config, world_of(config))
+    fits_world(config, world_of(config))  # Θ, and how long its episodes are
     dim = config.own_policy
     assert dim is not None
     if config.subspace not in (None, "full"):

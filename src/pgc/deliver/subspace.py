@@ -119,9 +119,6 @@ class FeatureSubspace:
     degree: int = 1
     constant: bool = False
     """Whether a constant is one of the features, for policies that have biases."""
-    weight: float = 1.0
-    """The factor of a product of two coordinates, where a coordinate has 1. A larger factor lets
-    products be learnt faster and adds more noise to them."""
 
     @property
     def dim(self) -> int:
@@ -135,7 +132,7 @@ class FeatureSubspace:
 
         It is the mean square change of one contrast of the outputs over the public box.
         """
-        return mean_square(len(self.bounds), self.degree, self.weight) + self.constant
+        return mean_square(len(self.bounds), self.degree) + self.constant
 
     def basis(self, theta: jax.Array) -> jax.Array:
         """Returns the basis W (d, k) at this θ."""
@@ -156,7 +153,7 @@ class FeatureSubspace:
 
     @cached_property
     def _features(self) -> np.ndarray:
-        made = features(public_points(len(self.bounds)), self.degree, self.weight)
+        made = features(public_points(len(self.bounds)), self.degree)
         return np.concatenate([np.ones_like(made[:1]), made]) if self.constant else made
 
 
@@ -191,7 +188,7 @@ class TangentSubspace:
         public pictures.
         """
         places = len(self.bounds) or self._public[1].shape[0]
-        return mean_square(places, self.degree if self.bounds else 1, 1.0)
+        return mean_square(places, self.degree if self.bounds else 1)
 
     def basis(self, theta: jax.Array) -> jax.Array:
         """Returns the basis W (d, k) at this θ."""
@@ -215,9 +212,8 @@ class TangentSubspace:
     def _public(self) -> tuple[np.ndarray, np.ndarray]:
         """The public states (n, m) and their features (f, m)."""
         if self.bounds:
-            return public_states(self.bounds), features(
-                public_points(len(self.bounds)), self.degree, 1.0
-            )
+            points = public_points(len(self.bounds))
+            return public_states(self.bounds), features(points, self.degree)
         return public_pictures(self.policy.shape)
 
 
@@ -263,16 +259,16 @@ def count(n: int, degree: int) -> int:
     return n if degree == 1 else n + n * (n + 1) // 2
 
 
-def mean_square(n: int, degree: int, weight: float) -> float:
+def mean_square(n: int, degree: int) -> float:
     """Returns the sum of the mean squares of these features, for x uniform in [−1, 1]ⁿ."""
     if degree == 1:
         return n / 3
-    return n / 3 + weight**2 * (n / 5 + n * (n - 1) / 2 / 9)
+    return n / 3 + (n / 5 + n * (n - 1) / 2 / 9)
 
 
-def features(x: np.ndarray, degree: int, weight: float) -> np.ndarray:
-    """Returns the coordinates x (n, m), and with degree 2 also their products times `weight`."""
+def features(x: np.ndarray, degree: int) -> np.ndarray:
+    """Returns the coordinates x (n, m), and with degree 2 also their products."""
     if degree == 1:
         return x
     pairs = itertools.combinations_with_replacement(range(len(x)), 2)
-    return np.concatenate([x, weight * np.stack([x[i] * x[j] for i, j in pairs])])
+    return np.concatenate([x, np.stack([x[i] * x[j] for i, j in pairs])])

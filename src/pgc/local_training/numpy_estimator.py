@@ -13,10 +13,8 @@ import numpy as np
 
 from pgc.local_training.numpy_episodes import History
 from pgc.local_training.numpy_network import Network, Passed, cotangents, scaled
-from pgc.local_training.recipe import Recipe
+from pgc.local_training.recipe import BASELINE_RIDGE, STD_FLOOR, Recipe
 
-BASELINE_RIDGE = 1e-3
-STD_FLOOR = 1e-6
 GRID = 4
 """The number of cells across, and down, to which a picture is reduced for the baseline."""
 

@@ -18,6 +18,13 @@ from pgc.errors import PgcError
 
 Bounds = tuple[tuple[float, float], ...]
 
+STD_FLOOR = 1e-6
+"""The least deviation to divide returns by, so that returns that are all alike are only centred."""
+
+BASELINE_RIDGE = 1e-3
+"""The ridge of the local baseline, as a share of the mean diagonal; it keeps a fit to few steps
+finite."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LossOptions:

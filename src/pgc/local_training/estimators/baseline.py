@@ -15,11 +15,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from pgc.local_training.recipe import BASELINE_RIDGE
 from pgc.numerics.elimination import ridge_regression
 from pgc.spaces import Bounds, in_box
-
-RIDGE = 1e-3
-"""The ridge, as a share of the mean diagonal; it keeps a fit to few steps finite."""
 
 
 def features(observation: jax.Array, step: jax.Array, bounds: Bounds, max_steps: int) -> jax.Array:
@@ -33,4 +31,4 @@ def fit(gram: jax.Array, cross: jax.Array) -> jax.Array:
     """Returns β (k, *batch) from Σ f fᵀ (k, k, *batch) and Σ R f (k, *batch)."""
     k = gram.shape[0]
     mean = sum((gram[i, i] for i in range(1, k)), gram[0, 0]) / k
-    return ridge_regression(gram, cross, jnp.maximum(RIDGE * mean, 1e-12))
+    return ridge_regression(gram, cross, jnp.maximum(BASELINE_RIDGE * mean, 1e-12))

@@ -27,9 +27,9 @@ import jax.numpy as jnp
 
 from pgc.local_training.estimators.loss import fitted
 from pgc.local_training.estimators.streaming import ReturnSums, add_steps, no_sums
-from pgc.local_training.policies.actor_critic import sum_of_products
 from pgc.local_training.recipe import LossOptions
 from pgc.numerics.elimination import ridge_regression
+from pgc.numerics.sums import sum_of_products
 
 MOST_DIRECTIONS = 256
 """The most coordinates of a report; its ridge regression takes memory for their square."""

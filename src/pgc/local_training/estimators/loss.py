@@ -26,11 +26,8 @@ import jax.numpy as jnp
 
 from pgc.local_training.estimators import baseline
 from pgc.local_training.policies.actor_critic import Policy
-from pgc.local_training.recipe import LossOptions
+from pgc.local_training.recipe import STD_FLOOR, LossOptions
 from pgc.local_training.worlds.base import World
-
-STD_FLOOR = 1e-6
-"""The least deviation to divide by, so that returns that are all alike are only centred."""
 
 
 class Episode(NamedTuple):

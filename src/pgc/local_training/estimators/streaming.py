@@ -26,9 +26,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pgc.local_training.estimators.loss import STD_FLOOR, fitted
-from pgc.local_training.policies.actor_critic import Policy, sum_of_products
-from pgc.local_training.recipe import LossOptions
+from pgc.local_training.estimators.loss import fitted
+from pgc.local_training.policies.actor_critic import Policy
+from pgc.local_training.recipe import STD_FLOOR, LossOptions
+from pgc.numerics.sums import sum_of_products
 
 
 class Tape(NamedTuple):

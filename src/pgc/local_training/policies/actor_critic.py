@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from pgc.local_training.recipe import Recipe
+from pgc.numerics.sums import sum_of_products
 from pgc.spaces import Actions, in_box
 
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
@@ -240,14 +241,3 @@ def _affine(layer: Layer, x: jax.Array) -> jax.Array:
     """Returns W x + b, feature first."""
     out = sum_of_products([layer.weight[:, i] for i in range(x.shape[0])], list(x))
     return out if layer.bias is None else out + layer.bias
-
-
-def sum_of_products(left: list[jax.Array], right: list[jax.Array]) -> jax.Array:
-    """Returns Σ_i left_i · right_i, written out term by term.
-
-    XLA's CPU backend then compiles it to one loop that is vectorised over the batch.
-    """
-    total = left[0] * right[0]
-    for a, b in zip(left[1:], right[1:], strict=True):
-        total = total + a * b
-    return total
