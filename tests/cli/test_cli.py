@@ -19,6 +19,7 @@ from pgc.cli.main import COMMANDS, main
 from pgc.config import PRESETS
 from pgc.engines import compiled_simulation
 from pgc.runs import figures
+from pgc.runs.in_progress import RunInProgress
 from pgc.runs.run import Run
 from tests import signalled
 from tests.waiting import LIMIT
@@ -119,8 +120,25 @@ def test_there_is_one_row_of_metrics_for_each_submission(finished):
     ]
     assert min(table["steps"]) >= min(table["score"]) >= 1
     assert sum(table["steps"]) == json.loads((finished / "summary.json").read_text())["env_steps"]
-    scores = Run.open(finished).scores()
+    run = Run.open(finished)
+    scores = run.scores()
     assert scores.shape == (2, 120) and not np.isnan(scores).any()
+    columns = run.metrics()
+    assert all(np.array_equal(columns[name], table[name]) for name in table)
+    assert np.array_equal(scores[columns["trial"], columns["n"] - 1], columns["score"])
+    assert run.curve().shape == (2, 111)
+    np.testing.assert_allclose(run.curve()[1, 110], scores[1, 110:].mean(), rtol=1e-6)
+
+
+def test_a_run_can_be_read_and_is_a_path(finished):
+    run = Run.open(str(finished))
+    assert run.privacy["epsilon"] == 1.0 and Path(run) == finished
+    assert np.array_equal(pgc.load(run).theta, run.policies()["averaged"][0])
+    shown = {name for name in dir(run) if not name.startswith("_")}
+    assert shown == {
+        "complete", "config", "curve", "folder", "has_begun", "metrics", "open", "path", "policies", "privacy", "problem",
+        "run_code", "scores", "summary",
+    }  # fmt: skip
 
 
 def test_json_prints_the_summary_alone_and_infinity_is_null(capsys, tmp_path):
@@ -245,7 +263,7 @@ def test_two_processes_cannot_work_on_one_run(free, tmp_path, capsys):
     path = tmp_path / "busy"
     shutil.copytree(free, path)
     (path / "summary.json").unlink()
-    with Run.open(path).locked():
+    with Run.open(path).folder.locked():
         assert "another process" in refused(capsys, "train", "--resume", path)
 
 
@@ -340,7 +358,7 @@ def test_resuming_the_wrong_thing_says_what_is_wrong(capsys, tmp_path, free):
         capsys, "train", "--resume", broken
     )  # it has rows, but not the state that made them
 
-    run = Run.open(broken)
+    run = RunInProgress.open(broken)
     run.write_checkpoint({"x": np.zeros(3)}, {"parts": 0})
     good = (broken / "checkpoint.safetensors").read_bytes()
     assert "another configuration" in refused(capsys, "train", "--resume", broken)

@@ -14,7 +14,7 @@ from pgc.errors import PgcError
 from pgc.local_training.learnt import LearntPolicy, policy_notes
 from pgc.privacy.statement import privacy_statement
 from pgc.runs.export import onnx_model, torch_module
-from pgc.runs.run import Run
+from pgc.runs.in_progress import RunInProgress
 
 SETTINGS = [
     {"population": ("gravity=9,10",)},
@@ -39,15 +39,15 @@ def observations_for(policy, n=200):
 def run(tmp_path):
     """A finished run, without the time that it takes to train."""
     problem = build(configure(epsilon=0.5, submissions=50))
-    run = Run.create(tmp_path / "run", problem.config)
+    run = RunInProgress.create(tmp_path / "run", problem.config)
     theta = np.random.default_rng(0).normal(size=(1, 112)).astype(np.float32)
-    run.write_arrays(
+    run.folder.write_arrays(
         "policy.safetensors",
         {"theta": theta, "averaged": theta + 1},
         policy_notes(problem.training.recipe),
     )
-    run.write_json("privacy.json", privacy_statement(problem))
-    run.write_json("summary.json", {"fst": [], "received": 50, "averaged_score_mean": 12.5})
+    run.folder.write_json("privacy.json", privacy_statement(problem))
+    run.folder.write_json("summary.json", {"fst": [], "received": 50, "averaged_score_mean": 12.5})
     return run.path
 
 

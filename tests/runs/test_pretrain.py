@@ -19,8 +19,8 @@ from pgc.errors import PgcError
 from pgc.numerics.randomness import trial_seed
 from pgc.privacy.statement import privacy_statement
 from pgc.runs.directions import comparable, of_one_size, principal
+from pgc.runs.in_progress import RunInProgress
 from pgc.runs.pretrain import _population, pretrain
-from pgc.runs.run import Run
 from pgc.service.model import Model
 from tests import signalled
 from tests.waiting import LIMIT
@@ -117,10 +117,10 @@ def test_a_config_holds_the_directions_and_an_offer_carries_them(made):
 
 def test_what_learnt_in_the_directions_is_a_start_for_more(made, tmp_path):
     problem = build(configure(world="mountain-car", start=str(made.path), subspace="learnt"))
-    learnt = Run.create(tmp_path / "learnt", problem.config)
+    learnt = RunInProgress.create(tmp_path / "learnt", problem.config)
     theta = arrays_of(made.path)["averaged"]
-    learnt.write_arrays("policy.safetensors", {"theta": theta, "averaged": theta})
-    learnt.write_json("privacy.json", privacy_statement(problem))
+    learnt.folder.write_arrays("policy.safetensors", {"theta": theta, "averaged": theta})
+    learnt.folder.write_json("privacy.json", privacy_statement(problem))
     for start in (learnt.path, made.path / "policy.safetensors"):
         config = configure(world="mountain-car", start=str(start), subspace="learnt", hidden=(16,))
         assert build(config).config.learnt_directions == problem.config.learnt_directions

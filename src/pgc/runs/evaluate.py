@@ -88,11 +88,11 @@ def evaluate(
         if any(trained)
         else None,
     }
-    run.write_json("evaluation.json", summary)
+    run.folder.write_json("evaluation.json", summary)
     title = f"{run.config.world}, {policy} policy: {figures.label_of(run)}"
-    run.write("evaluation.png", figures.score_bars(names, scores, trained, world, title))
+    run.folder.write("evaluation.png", figures.score_bars(names, scores, trained, world, title))
     if gif:
-        run.write("episode.gif", episode_film(problem, thetas[0], asked[0], names[0], seed))
+        run.folder.write("episode.gif", episode_film(problem, thetas[0], asked[0], names[0], seed))
     return Evaluation(run.path, finite(summary))
 
 

@@ -7,7 +7,6 @@ public box is folded into the first one. Nothing is uploaded.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from pathlib import Path
 from typing import Any, Literal
@@ -139,7 +138,7 @@ def _hub(run: Run, policy: LearntPolicy, folder: Folder) -> None:
             folder.write(name, (run.path / name).read_bytes())
     with contextlib.suppress(PgcError):  # without the package, the other files are there
         folder.write("policy.onnx", onnx_model(policy))
-    said = json.loads((run.path / "privacy.json").read_text(encoding="utf-8"))
+    said = run.privacy
     folder.write("README.md", card(run, said).encode())
 
 

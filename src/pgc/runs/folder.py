@@ -63,15 +63,7 @@ class Folder:
     @property
     def summary(self) -> dict[str, Any]:
         """The numbers in summary.json; infinite values are None."""
-        try:
-            loaded: dict[str, Any] = json.loads(
-                (self.path / "summary.json").read_text(encoding="utf-8")
-            )
-        except (OSError, ValueError):
-            raise PgcError(
-                f"{self.path} has no summary yet; continue its command with --resume {self.path}"
-            ) from None
-        return loaded
+        return self.read_json("summary.json")
 
     def write(self, name: str, data: bytes) -> None:
         """Writes a whole file, or nothing."""
@@ -90,6 +82,17 @@ class Folder:
     def write_json(self, name: str, values: dict[str, Any]) -> None:
         """Writes values as JSON; infinite or undefined numbers become null."""
         self.write(name, (json.dumps(finite(values), indent=2, ensure_ascii=False) + "\n").encode())
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Returns what `write_json` wrote when the command ended; infinite values are None."""
+        try:
+            loaded: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise PgcError(
+                f"{self.path} has no {name} that can be read; if its command has not ended, "
+                f"continue it with --resume {self.path}"
+            ) from None
+        return loaded
 
     def write_arrays(
         self, name: str, arrays: dict[str, np.ndarray], notes: dict[str, str] | None = None

@@ -1,65 +1,46 @@
-"""A run on disk, written so that it can be continued after a kill. Its folder holds:
+"""A run on disk, as it is read. Its folder holds:
 
 config.yaml           everything that decided the run
-checkpoint.safetensors  the whole state; gone once the run is complete
 metrics/part-*.parquet  one row per submission
 policy.safetensors    theta and averaged, one row per trial
-curve.png  privacy.json  summary.json
+summary.json          the run in numbers
+privacy.json          what left an agent, at which ε, and what is not protected
+curve.png
+
+What writes it is in `in_progress.py`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-from collections.abc import Iterable
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pgc.config import TrainConfig, from_yaml, to_yaml
+from pgc.config import TrainConfig, from_yaml
 from pgc.config.files import refuse_code
 from pgc.config.problem import Problem, build
-from pgc.engines.simulation import Arrivals
 from pgc.errors import PgcError
 from pgc.runs.folder import Folder
-
-SCHEMA = pa.schema(
-    [
-        ("trial", pa.int32()),
-        ("n", pa.int32()),
-        ("score", pa.float32()),
-        ("steps", pa.int32()),
-        ("staleness", pa.int32()),
-        ("tick", pa.int32()),
-        ("bit", pa.bool_()),
-    ]
-)
+from pgc.runs.metrics import average_scores
 
 
 @dataclass(frozen=True)
-class Run(Folder):
-    """A run folder. A finished one has a `summary`."""
+class Run:
+    """A run folder, to be read. A finished one has a `summary`."""
 
+    path: Path
     config: TrainConfig
     run_code: bool = False
     """Whether code that the config names (MODULE:NAME) may be run. It is True for a run that was
     created here, and for a folder that was opened with `run_code`."""
 
     @classmethod
-    def create(cls, path: Path, config: TrainConfig) -> Run:
-        """Makes a run folder, at a path where there is none or an empty one."""
-        cls.make(path, "metrics")
-        Folder(path).write("config.yaml", to_yaml(config).encode())
-        return cls(path, config, run_code=True)
-
-    @classmethod
-    def open(cls, path: str | Path, *, run_code: bool = False) -> Run:
+    def open(cls, path: str | os.PathLike[str], *, run_code: bool = False) -> Self:
         """Opens a run folder that exists.
 
         Somebody may have sent it. Code that its config names (MODULE:NAME) is run only with
@@ -74,6 +55,15 @@ class Run(Folder):
                 "train made"
             ) from None
         return cls(path, from_yaml(text), run_code)
+
+    def __fspath__(self) -> str:
+        """Returns the path of the folder, so that a run can be given where a path is wanted."""
+        return str(self.path)
+
+    @property
+    def folder(self) -> Folder:
+        """The folder, to write into."""
+        return Folder(self.path)
 
     def problem(self) -> Problem:
         """Builds the run's problem; refuses to run code that nobody said to trust."""
@@ -93,27 +83,30 @@ class Run(Folder):
         checkpoint also has one part, whose rows no checkpoint counts.
         """
         state, made = self.path / "checkpoint.safetensors", self.path / "policy.safetensors"
-        return (
-            state.exists() or made.exists() or len(list((self.path / "metrics").glob("part-*"))) > 1
-        )
+        return state.exists() or made.exists() or len(self._parts()) > 1
 
     @property
     def summary(self) -> dict[str, Any]:
         """The numbers of a complete run; infinite values are None."""
-        loaded = super().summary
+        loaded = self.folder.summary
         if "fst" not in loaded:
             raise PgcError(
                 f"{self.path / 'summary.json'} is not that of a run; was it made by pgc train?"
             )
         return loaded
 
+    @property
+    def privacy(self) -> dict[str, Any]:
+        """What privacy.json says: what left an agent, at which ε, and what is not protected."""
+        return self.folder.read_json("privacy.json")
+
     def policies(self) -> dict[str, np.ndarray]:
-        """Returns `theta` and `averaged`, each (trials, d)."""
+        """Returns `theta` and `averaged`, each (trials, d). `pgc.load` returns one that acts."""
         if self.has_begun and not self.complete:
             raise PgcError(
                 f"{self.path} is not finished; continue it with: pgc train --resume {self.path}"
             )
-        arrays, _ = self.read_arrays("policy.safetensors")
+        arrays, _ = self.folder.read_arrays("policy.safetensors")
         if not {"theta", "averaged"} <= set(arrays):
             raise PgcError(
                 f"{self.path / 'policy.safetensors'} does not hold theta and averaged; was it made "
@@ -121,11 +114,35 @@ class Run(Folder):
             )
         return {name: arrays[name] for name in ("theta", "averaged")}
 
+    def metrics(self) -> dict[str, np.ndarray]:
+        """Returns what is known of every submission, one array for each column, in the order in
+        which they arrived. `pandas.DataFrame(run.metrics())` is a data frame.
+
+        | column | meaning |
+        |---|---|
+        | trial | the number of its trial, from 0 |
+        | n | its number among the submissions of its trial, from 1 |
+        | score | ζ, the mean score of the agent's episodes |
+        | steps | how many steps of its world the agent played |
+        | staleness | how many versions had been made since the θ that it played |
+        | tick | when it arrived, in virtual time: environment steps |
+        | bit | the noisy boolean, "my score is at least Θ", if agents send it |
+
+        Score, steps and tick are the experimenter's view: no agent sends them.
+        """
+        tables = [pq.read_table(part) for part in self._parts()]
+        if not tables:
+            raise PgcError(f"{self.path} has no metrics yet")
+        return {
+            name: np.concatenate([table.column(name).to_numpy() for table in tables])
+            for name in tables[0].column_names
+        }
+
     def scores(self, most: int | None = None) -> np.ndarray:
         """Returns ζ (trials, submissions) of the first `most` trials; NaN after a trial's end."""
         trials = self.config.trials if most is None else min(most, self.config.trials)
         out = np.full((trials, self.config.submissions), np.nan, np.float32)
-        for part in sorted((self.path / "metrics").glob("part-*.parquet")):
+        for part in self._parts():
             table = pq.read_table(
                 part, columns=["trial", "n", "score"], filters=[("trial", "<", trials)]
             )
@@ -133,39 +150,16 @@ class Run(Folder):
             out[trial, n - 1] = score
         return out
 
-    def write_part(self, index: int, happened: Iterable[Arrivals]) -> None:
-        """Writes the submissions since the last part."""
-        tables = [pa.table(h._asdict(), schema=SCHEMA) for h in happened]
-        buffer = io.BytesIO()
-        pq.write_table(pa.concat_tables([SCHEMA.empty_table(), *tables]), buffer)
-        self.write(f"metrics/part-{index:05d}.parquet", buffer.getvalue())
+    def curve(self, most: int | None = None) -> np.ndarray:
+        """Returns the learning curve: μ_n (trials, submissions − 9) of the first `most` trials.
 
-    def drop_parts_from(self, index: int) -> None:
-        """Deletes the parts that no checkpoint counts."""
-        for part in (self.path / "metrics").glob("part-*.parquet"):
-            if int(part.stem.removeprefix("part-")) >= index:
-                part.unlink()
+        μ_n is the mean of the scores of submissions n to n + 9; NaN after a trial's end.
+        """
+        scores = self.scores(most)
+        return np.stack([average_scores(trial) for trial in scores])
 
-    def write_checkpoint(self, arrays: dict[str, np.ndarray], counts: dict[str, Any]) -> None:
-        """Replaces the checkpoint in one atomic step."""
-        metadata = {"config": fingerprint(self.config), "progress": json.dumps(counts)}
-        self.write_arrays("checkpoint.safetensors", arrays, metadata)
-
-    def read_checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Returns the last checkpoint. Refuses one that is damaged or of another configuration."""
-        arrays, metadata = self.read_arrays("checkpoint.safetensors")
-        if metadata.get("config") != fingerprint(self.config):
-            path = self.path / "checkpoint.safetensors"
-            raise PgcError(
-                f"{path} is of another configuration than the config.yaml beside it; restore "
-                "config.yaml, or start a new run"
-            )
-        return arrays, json.loads(metadata["progress"])
-
-
-def fingerprint(config: TrainConfig) -> str:
-    """Returns a hash that tells configurations apart."""
-    return hashlib.sha256(to_yaml(config, as_before=True).encode()).hexdigest()
+    def _parts(self) -> list[Path]:
+        return sorted((self.path / "metrics").glob("part-*.parquet"))
 
 
 @lru_cache(4)

@@ -28,9 +28,9 @@ from pgc.errors import PgcError
 from pgc.runs import metrics
 from pgc.runs.collect import collect
 from pgc.runs.folder import Folder
+from pgc.runs.in_progress import fingerprint
 from pgc.runs.machine import machine
 from pgc.runs.progress import Progress
-from pgc.runs.run import fingerprint
 
 POINTS = 300
 """Points along a learning curve."""

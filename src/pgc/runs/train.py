@@ -28,6 +28,7 @@ from pgc.runs.callbacks import Callback, SoFar
 from pgc.runs.collect import collect
 from pgc.runs.film import check_can_film, learning_film
 from pgc.runs.folder import new_path
+from pgc.runs.in_progress import RunInProgress
 from pgc.runs.programs import keep_programs
 from pgc.runs.progress import (
     CHECKPOINT_SECONDS,
@@ -75,10 +76,10 @@ def train(
     if resume is not None:
         if config is not None or settings or out is not None:
             raise PgcError("resume takes every setting from the run itself; give nothing else")
-        run = Run.open(Path(resume), run_code=run_code)
+        run = RunInProgress.open(resume, run_code=run_code)
         problem = run.problem()
         if run.complete:
-            return run
+            return run.finished()
         backend.check(problem)
         return _finish(run, problem, backend, progress, callbacks, gif, checkpoint_seconds)
     if config is not None and settings:
@@ -88,12 +89,12 @@ def train(
     if gif:
         check_can_film(problem)
     default = new_path(f"{problem.config.mechanism}-eps{problem.config.epsilon:g}")
-    run = Run.create(Path(out) if out is not None else default, problem.config)
+    run = RunInProgress.create(Path(out) if out is not None else default, problem.config)
     return _finish(run, problem, backend, progress, callbacks, gif, checkpoint_seconds)
 
 
 def _finish(
-    run: Run,
+    run: RunInProgress,
     problem: Problem,
     backend: Backend,
     progress: Show,
@@ -102,7 +103,7 @@ def _finish(
     checkpoint_seconds: float,
 ) -> Run:
     with (
-        run.locked(),
+        run.folder.locked(),
         stop_signals() as stop_asked,
         backend.crew(problem) as crew,
         shown(progress) as report,
@@ -113,10 +114,10 @@ def _finish(
         session.finish(checkpoint_seconds)
         if gif:
             session.say("drawing")
-            run.write("learning.gif", learning_film(problem, run.policies()["averaged"][0]))
+            run.folder.write("learning.gif", learning_film(problem, run.policies()["averaged"][0]))
         for callback in callbacks:
             callback.end(run)
-    return run
+    return run.finished()
 
 
 class Session:
@@ -124,7 +125,7 @@ class Session:
 
     def __init__(
         self,
-        run: Run,
+        run: RunInProgress,
         problem: Problem,
         crew: Crew | None,
         progress: Progress | None,
@@ -149,7 +150,7 @@ class Session:
             run.drop_parts_from(0)
         self.began = time.monotonic() - self.seconds
 
-    def finish(self, checkpoint_seconds: float) -> Run:
+    def finish(self, checkpoint_seconds: float) -> None:
         """Collects until every trial is done, and writes the results."""
         how = f"pgc train --resume {self.run.path}"
         if code_in(vars(self.run.config)):
@@ -164,7 +165,6 @@ class Session:
             raise Interrupted(f"stopped; continue with: {how}")
         self.checkpoint()
         self._write_results()
-        return self.run
 
     def running(self) -> list[Simulation]:
         """Returns the simulation, as long as any of its trials still collects."""
@@ -248,7 +248,9 @@ class Session:
         )
         known = isinstance(problem.training.policy, ActorCritic)
         notes = policy_notes(problem.training.recipe if known else None)
-        self.run.write_arrays("policy.safetensors", {"theta": theta, "averaged": averaged}, notes)
+        self.run.folder.write_arrays(
+            "policy.safetensors", {"theta": theta, "averaged": averaged}, notes
+        )
         self.say("evaluating the last and the averaged policy")
         psis = problem.training.population.grid()
         final, average = (
@@ -257,11 +259,11 @@ class Session:
             ).mean(axis=1)
             for t in (theta, averaged)
         )
-        self.run.write_json("privacy.json", privacy_statement(problem))
-        self.run.write("curve.png", figures.learning_curve(self.run))
+        self.run.folder.write_json("privacy.json", privacy_statement(problem))
+        self.run.folder.write("curve.png", figures.learning_curve(self.run))
         seconds = time.monotonic() - self.began
-        self.run.write_json("summary.json", self._summary(final, average, seconds))
-        (self.run.path / "checkpoint.safetensors").unlink(missing_ok=True)
+        self.run.folder.write_json("summary.json", self._summary(final, average, seconds))
+        self.run.drop_checkpoint()
 
     def _warnings(self, final: np.ndarray) -> list[str]:
         """Says what looks wrong, and what to try."""

@@ -129,7 +129,7 @@ def test_a_tangent_subspace_adds_features_of_the_observation():
         )
         before, after = (contrasts @ outputs(t[:, None]) for t in (theta, theta + 1e-3 * w[:, 0]))
         added = np.asarray(after - before)[0] / 1e-3
-        wanted = features(public_points(4), 1, 1.0)[0]
+        wanted = features(public_points(4), 1)[0]
         assert np.sqrt(np.mean((added - wanted) ** 2)) < close * np.sqrt(np.mean(wanted**2)) + 1e-6
 
 
