@@ -503,8 +503,12 @@ def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch):
 SECRET = {"authorization": "Bearer secret"}
 
 
-def test_the_operators_interface(service):
-    keeper, url, _ = service
+def test_the_operators_interface(service, tmp_path):
+    keeper, url, ca = service
+    [token] = keeper.issue_tokens(1, submissions=1)
+    with ServiceClient(url, token, ca=ca) as client:  # so that there is a report to count
+        offer = client.offer()
+        client.submit(Device.create(tmp_path / "l.db", 5.0).release(offer, None))
 
     async def ask():
         transport = httpx.ASGITransport(make_operator_app(keeper, "secret"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 
@@ -101,7 +101,7 @@ def build_without_policy(config: TrainConfig) -> ProblemWithoutPolicy:
     config, gradient_epsilon, score_epsilon = resolve_without_policy(config)
     mechanism = _make_mechanism(config, dim, gradient_epsilon)
     return ProblemWithoutPolicy(
-        config=config,
+        config=_with_parameters(config, mechanism),
         mechanism=mechanism,
         score_bit=ScoreBit(epsilon=score_epsilon) if score_epsilon else None,
         aggregator=_make_aggregator(config, mechanism, None),
@@ -155,7 +155,7 @@ def build(config: TrainConfig) -> Problem:
             )
         cap = OutputCap(policy=policy, bounds=bounds, most=config.output_cap)
     return Problem(
-        config=config,
+        config=_with_parameters(config, mechanism),
         deliverer=Deliverer(
             schedule=Schedule(config.alpha_start, config.alpha_decay), subspace=subspace
         ),
@@ -163,6 +163,18 @@ def build(config: TrainConfig) -> Problem:
         randomiser=randomiser,
         aggregator=_make_aggregator(config, mechanism, cap),
         initial=Initial(config.initial, theta_of(config, policy.dim)),
+    )
+
+
+def _with_parameters(config: TrainConfig, mechanism: Mechanism) -> TrainConfig:
+    """Returns the config with the parameters that its mechanism has, so that config.yaml and
+    privacy.json state the same; None for those that it does not have.
+    """
+    return replace(
+        config,
+        clip=config.clip if mechanism.clips else None,
+        code_size=getattr(mechanism.core, "code_size", None),
+        reduced_dim=getattr(mechanism.core, "reduced_dim", None),
     )
 
 

@@ -48,9 +48,9 @@ def privacy_statement(problem: Problem) -> dict[str, Any]:
         "parameters": {
             "dim": mechanism.dim,
             "subspace": config.subspace,
-            "clip": config.clip if mechanism.clips else None,
-            "reduced_dim": getattr(inside, "reduced_dim", None),
-            "code_size": getattr(inside, "code_size", None),
+            "clip": config.clip,
+            "reduced_dim": config.reduced_dim,
+            "code_size": config.code_size,
             "lift": config.lift,
             "bytes_per_report": mechanism.report_bytes,
             "nominal_epsilon_per_report": mechanism.epsilon,
