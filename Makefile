@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: train test test-all soak lint bench clean
+.PHONY: train test test-all soak lint docs bench clean
 
 train: .venv/train
 	$(BIN)/pgc train --submissions 200 --gif
@@ -29,6 +29,10 @@ lint: .venv/test
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tests.docstrings
 
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo open build/site/index.html
+
 bench: .venv/all
 	$(BIN)/pgc bench
 
@@ -45,7 +49,11 @@ bench: .venv/all
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
 	touch $@
 
-.venv/all: .venv/test requirements-all.txt
+.venv/docs: .venv/train requirements-docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	touch $@
+
+.venv/all: .venv/test requirements-all.txt requirements-docs.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-all.txt
 	touch $@
 

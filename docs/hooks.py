@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-OUTSIDE = re.compile(r"\]\(\.\./examples/(\w+)\.(py|ipynb)\)")
+WORKER = re.compile(r"https://[^\"]+/iframe-worker/shim")
+OUTSIDE = re.compile(r"\]\(\.\./examples/([\w/]+)\.py\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -27,7 +28,17 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Points links to examples, which lie outside this folder, at the page that shows them."""
-    return OUTSIDE.sub(lambda found: f"](examples.md#{found[1].replace('_', '-')})", markdown)
+    return OUTSIDE.sub(lambda found: f"](examples.md#{_anchor(found[1])})", markdown)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Puts our own script in the place of one that would be loaded from elsewhere."""
+    return WORKER.sub("../" * page.url.count("/") + "file-search.js", output)
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """Does the same in pages that are not made from Markdown."""
+    return WORKER.sub("/file-search.js", output_content)
 
 
 def on_post_build(config: Any) -> None:
@@ -56,11 +67,8 @@ def command_line() -> str:
     parts = ["# Command line", "", "`pgc COMMAND --help` prints the flags that are used most."]
     for verb, summary in COMMANDS.items():
         said = io.StringIO()
-        with redirect_stdout(said):
-            try:
-                main([verb, "--help-all"])
-            except SystemExit:
-                pass
+        with redirect_stdout(said), suppress(SystemExit):
+            main([verb, "--help-all"])
         parts += ["", f"## pgc {verb}", "", f"To {summary}.", "", "```text", said.getvalue(), "```"]
     return "\n".join(parts)
 
@@ -68,8 +76,13 @@ def command_line() -> str:
 def examples() -> str:
     """Returns a page with the source of every example."""
     parts = ["# Examples", "", "They lie in the folder `examples` of the repository."]
-    for path in sorted((ROOT / "examples").glob("*.py")):
-        name = path.stem.replace("_", "-")
-        source = path.read_text(encoding="utf-8")
-        parts += ["", f"## {path.name} {{ #{name} }}", "", "```python", source, "```"]
+    folder = ROOT / "examples"
+    for path in [*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))]:
+        name = str(path.relative_to(folder))
+        title = f"## {name} {{ #{_anchor(name.removesuffix('.py'))} }}"
+        parts += ["", title, "", "```python", path.read_text(encoding="utf-8"), "```"]
     return "\n".join(parts)
+
+
+def _anchor(name: str) -> str:
+    return name.replace("/", "-").replace("_", "-")

@@ -1,12 +1,16 @@
 """What the documentation tells people to do works, literally."""
 
 import importlib
+import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.waiting import LIMIT
 
@@ -101,3 +105,87 @@ def test_every_file_in_the_documentation_exists():
             assert any(f"/{file}".endswith(f"/{named}") for file in files), f"{page.name}: {named}"
         for named in re.findall(r"(?<![\w/`])tests/[\w/]+(?:\.py)?", page.read_text()):
             assert (root / named).exists(), f"{page.name}: {named}"
+
+
+TOUR = ("first-hour", "use-a-policy", "run-folder", "figures", "watch-a-run")
+
+
+@pytest.mark.more
+def test_the_pages_of_the_first_hour(tmp_path):
+    """Each command, and then the Python of each page, one page after the other in one folder, as a reader would."""
+    needed = {
+        "to torch": "torch",
+        "to onnx": "onnx",
+        "import pandas": "pandas",
+        "TensorBoard": "tensorboard",
+    }
+    for page in TOUR:
+        code = ["import pgc"]
+        for language, block in re.findall(
+            r"```(sh|python)\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL
+        ):
+            if any(
+                word in block and not importlib.util.find_spec(module)
+                for word, module in needed.items()
+            ):
+                pytest.skip("an extra is missing; make test-all has them")
+            if language == "python":
+                code.append(block)
+                continue
+            for command in block.splitlines():
+                run = [sys.executable, "-m", "pgc.cli", *command.split()[1:]]
+                subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, timeout=LIMIT)
+        subprocess.run(
+            [sys.executable, "-c", "\n".join(code)],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            timeout=LIMIT,
+        )
+        shutil.rmtree(tmp_path / "more", ignore_errors=True)  # which two pages make
+
+
+@pytest.mark.more
+def test_the_site_needs_nothing_from_elsewhere(tmp_path):
+    """It is built strictly: a link or an anchor that leads nowhere, or a page that is not in the menu, is an error."""
+    pytest.importorskip("mkdocs")
+    build = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    subprocess.run(build, cwd=DOCS.parent, check=True, capture_output=True, timeout=LIMIT)
+    pages = [page for page in (tmp_path / "site").rglob("*.html") if "results" not in page.parts]
+    assert len(pages) > 25
+    for page in pages:
+        fetched = re.findall(
+            r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?(https?:)?//",
+            page.read_text(),
+        )
+        assert not fetched, page.name
+    listed = (tmp_path / "site" / "llms.txt").read_text()
+    assert (
+        all((tmp_path / "site" / name).exists() for name in re.findall(r"\]\((.*?\.md)\)", listed))
+        and "wire.md" in listed
+    )
+    assert "pgc.train" in (tmp_path / "site" / "search" / "search_index.js").read_text()
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    "notebook",
+    sorted((DOCS.parent / "examples" / "notebooks").glob("*.py")),
+    ids=lambda path: path.stem,
+)
+def test_the_notebooks_run(notebook, tmp_path):
+    jupytext, nbclient = pytest.importorskip("jupytext"), pytest.importorskip("nbclient")
+    nbclient.NotebookClient(
+        jupytext.read(notebook),
+        timeout=LIMIT,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(tmp_path)}},
+    ).execute()

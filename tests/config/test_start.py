@@ -57,6 +57,8 @@ def test_a_run_is_a_start_and_its_privacy_is_said(tmp_path, public):
         epsilon=epsilon, public=public, hidden=(8,), activation="tanh", biases=True,
         out=tmp_path / "first", **SHORT,
     )  # fmt: skip
+    # text, a path and a run name the same start
+    assert build(configure(start=first)).config == build(configure(start=first.path)).config
     again = pgc.train(start=str(first.path), out=tmp_path / "again", **SHORT)
     config = again.config
     assert (config.hidden, config.activation, config.biases) == ((8,), "tanh", True)

@@ -1,6 +1,7 @@
 """`pgc reproduce`: the verdicts on made-up trials whose answer is known, the plan, and the committed numbers run again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +172,21 @@ def test_claims_are_judged_by_the_trials():
     late = {cell_name(CLOSEST, "laplace", e): outcome(10, 80_000) for e in (5.0, 10.0)}
     assert verdict_on("Laplace, the first success", column(change=late.items())) == "contradicted"
     assert verdict_on("Laplace's AUC grows", column(change=late.items())) == "contradicted"
+
+
+def test_what_is_said_of_buffering_is_what_it_is_judged_by():
+    """One trial that does very well raises a mean, and says nothing about the others."""
+    look = column()
+    low, high = np.full((4, 3), 23.0), np.full((4, 3), 20.0)
+    high[0] = 200.0  # the mean is higher, and three of four trials are worse
+    curves = {100: high, 1: low}
+    swapped = lambda mechanism, epsilon, buffer_size: replace(
+        look(mechanism, epsilon, buffer_size=buffer_size), curve=curves[buffer_size], n=np.arange(3)
+    )
+    part = claims.buffering(swapped, "prs", helps=True)
+    assert (
+        high.mean() > low.mean() and "in 25% of all pairs" in part.seen and part.opposite < part.p
+    )
 
 
 def test_an_area_is_compared_as_an_area_and_not_by_who_is_usually_first():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import Json, Out, RunCode
+from pgc.cli.fields import DrawnAs, Json, Out, RunCode
 from pgc.cli.parsing import number, parse, print_json
 from pgc.runs import evaluate as scoring
 from pgc.runs.folder import new_path
@@ -17,12 +17,13 @@ from pgc.runs.folder import new_path
 class Compare:
     """Put finished runs on one figure and in one table, and say in which settings they differ.
 
-    Leaves a folder with compare.png and summary.json, and prints its path last.
+    Leaves a folder with compare.png (or compare.pdf) and summary.json, and prints its path last.
     """
 
     runs: Positional[tuple[Path, ...]]
     """Folders made by pgc train. If one of them has ε = ∞, AUC is also given relative to it. Runs
     of different lengths are compared over the submissions that all of them have."""
+    style: DrawnAs = "screen"
     out: Out = None
     run_code: RunCode = False
     json: Json = False
@@ -32,21 +33,23 @@ def compare(given: list[str]) -> int:
     """Runs `pgc compare` with the given flags."""
     args = parse(Compare, "compare", given)
     out = new_path("compare") if args.out is None else args.out
-    result = scoring.compare(list(args.runs), out=out, run_code=args.run_code)
+    result = scoring.compare(list(args.runs), out=out, style=args.style, run_code=args.run_code)
     if args.json:
         return print_json(result)
     print(f"the runs differ in: {', '.join(map(flag, result['differs'])) or 'nothing'}")
     print(f"FST, success and AUC: over the first {result['compared_submissions']:,} submissions\n")
     wide = max(len(row["label"]) for row in result["runs"])
+    relative = any(row["relative_auc"] is not None for row in result["runs"])
+    beside = f"{'÷ no privacy':>13} " if relative else ""
     print(
-        f"{'run':<{wide}} {'FST':>8} {'success':>8} {'AUC':>6} {'÷ no privacy':>13} {'final':>7} "
+        f"{'run':<{wide}} {'FST':>8} {'success':>8} {'AUC':>6} {beside}{'final':>7} "
         f"{'averaged ≥ Θ':>13}"
     )
     for row in result["runs"]:
-        relative = "" if row["relative_auc"] is None else f"{row['relative_auc']:.3f}"
+        beside = f"{number(row['relative_auc'], '.3f'):>13} " if relative else ""
         print(
             f"{row['label']:<{wide}} {number(row['fst_median'], '.0f'):>8} "
-            f"{row['success_ratio']:>8.2f} {row['auc']:>6.3f} {relative:>13} "
+            f"{row['success_ratio']:>8.2f} {row['auc']:>6.3f} {beside}"
             f"{row['final_score_mean']:>7.1f} {row['averaged_success_ratio']:>13.2f}"
         )
     print(out)

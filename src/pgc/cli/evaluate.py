@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import Json, RunCode
+from pgc.cli.fields import DrawnAs, Json, RunCode
 from pgc.cli.parsing import parse, print_json
 from pgc.runs import evaluate as scoring
 
@@ -17,7 +17,7 @@ class Evaluate:
     """Score the policy of a finished run, world by world, inside and outside the population it was
     trained on.
 
-    Writes evaluation.json and evaluation.png into the run folder.
+    Writes evaluation.json and evaluation.png (or .pdf) into the run folder.
     """
 
     run: Positional[Path]
@@ -32,6 +32,7 @@ class Evaluate:
     """Score at these ψ instead: FIELD=v1,v2,… or FIELD=low:high."""
     gif: bool = False
     """Also draw one episode as episode.gif."""
+    style: DrawnAs = "screen"
     run_code: RunCode = False
     json: Json = False
 
@@ -46,6 +47,7 @@ def evaluate(given: list[str]) -> int:
         seed=args.seed,
         population=args.population,
         gif=args.gif,
+        style=args.style,
         run_code=args.run_code,
     )
     if args.json:

@@ -17,6 +17,12 @@ RunCode = Annotated[
         )
     ),
 ]
+DrawnAs = Annotated[
+    Literal["screen", "paper"],
+    arg(
+        help="How figures are drawn. screen: PNG. paper: PDF, at the width of a column of a paper."
+    ),
+]
 Out = Annotated[Path | None, arg(help="Folder for the results; by default a new one under runs/.")]
 Engine = Annotated[
     Literal["local", "ray"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import fields, replace
 from typing import Any
 
@@ -47,7 +48,7 @@ PRESETS: dict[str, TrainConfig] = {
 def configure(**settings: Any) -> TrainConfig:
     """Returns the preset that is named (or the default one) with the given settings changed.
 
-    The command line does the same with its flags.
+    The command line does the same with its flags. A `start` may also be a `Run` or a path.
     """
     preset = settings.get("preset", "default")
     if preset not in PRESETS:
@@ -57,4 +58,11 @@ def configure(**settings: Any) -> TrainConfig:
         raise PgcError(
             f"unknown setting(s): {', '.join(sorted(unknown))}; pgc train --help lists them"
         )
-    return replace(PRESETS[preset], **settings)
+    return replace(PRESETS[preset], **{name: _plain(value) for name, value in settings.items()})
+
+
+def _plain(value: Any) -> Any:
+    """Returns a list as a tuple, and a path or a `Run` as text: what is usual in Python."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return tuple(value) if isinstance(value, list) else value

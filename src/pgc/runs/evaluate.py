@@ -24,6 +24,10 @@ BELOW, ABOVE = (0.5, 0.8), (1.25, 2.0)
 field, ABOVE the highest."""
 
 
+MADE = {"compare.png", "compare.pdf", "summary.json"}
+"""The files that `compare` leaves in its folder."""
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """The result of `evaluate`: the run's folder, and the mean greedy score at each ψ."""
@@ -40,11 +44,13 @@ def evaluate(
     seed: int = 1,
     population: tuple[str, ...] | None = None,
     gif: bool = False,
+    style: figures.Style = "screen",
     run_code: bool = False,
 ) -> Evaluation:
     """Scores a saved policy at each ψ, inside and outside the population it was trained on.
 
-    Writes evaluation.json, evaluation.png and, with `gif`, episode.gif into the run's folder.
+    Writes evaluation.json, evaluation.png and, with `gif`, episode.gif into the run's folder;
+    evaluation.pdf, at the width of a paper's column, with `style` "paper".
     `run_code` lets it run the code that the folder's config names (MODULE:NAME).
     """
     keep_programs()
@@ -90,20 +96,26 @@ def evaluate(
     }
     run.folder.write_json("evaluation.json", summary)
     title = f"{run.config.world}, {policy} policy: {figures.label_of(run)}"
-    run.folder.write("evaluation.png", figures.score_bars(names, scores, trained, world, title))
+    bars = figures.score_bars(names, scores, trained, world, title, style)
+    run.folder.write(f"evaluation.{figures.file_type(style)}", bars)
     if gif:
         run.folder.write("episode.gif", episode_film(problem, thetas[0], asked[0], names[0], seed))
     return Evaluation(run.path, finite(summary))
 
 
 def compare(
-    runs: Sequence[str | Path | Run], *, out: str | Path, run_code: bool = False
+    runs: Sequence[str | Path | Run],
+    *,
+    out: str | Path,
+    style: figures.Style = "screen",
+    run_code: bool = False,
 ) -> dict[str, Any]:
     """Puts finished runs on one figure, and returns a table of their results.
 
     The table says in which settings the runs differ. First success, success ratio and AUC are of
     the first N submissions, where N is that of the shortest run, so that they can be compared. The
-    table also has AUC relative to the run without privacy, if one is among them.
+    table also has AUC relative to the run without privacy, if one is among them. The figure is
+    compare.png, or with `style` "paper" compare.pdf at the width of a paper's column.
     """
     opened = [r if isinstance(r, Run) else Run.open(r, run_code=run_code) for r in runs]
     if not opened:
@@ -146,14 +158,13 @@ def compare(
             }
         )
     folder = Path(out)
-    if folder.exists() and (
-        not folder.is_dir() or {p.name for p in folder.iterdir()} - {"compare.png", "summary.json"}
-    ):
+    if folder.exists() and (not folder.is_dir() or {p.name for p in folder.iterdir()} - MADE):
         raise PgcError(f"{folder} holds something other than a comparison; choose another --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         where = Folder(folder)
-        where.write("compare.png", figures.comparison(opened, whole, labels))
+        drawn = figures.comparison(opened, whole, labels, style)
+        where.write(f"compare.{figures.file_type(style)}", drawn)
         compared = {"compared_submissions": shortest, "differs": differs, "runs": rows}
         result: dict[str, Any] = finite(compared)
         where.write_json("summary.json", result)

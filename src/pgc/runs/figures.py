@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,11 +18,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Style = Literal["screen", "paper"]
+"""How a figure is drawn: a PNG to look at, or a PDF at the width of a paper's column."""
+COLUMN = 3.4
+"""The width of a column of a paper in inches."""
+PAPER: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "pdf.fonttype": 42,  # letters as letters, which publishers ask for
+}
 POINTS = 400
 """Points along a curve, which are more than the eye can tell apart."""
 SINGLE_TRIALS = 20
 CURVE_TRIALS = 200
 """A curve summarises at most CURVE_TRIALS trials, and draws at most SINGLE_TRIALS one by one."""
+TITLE: dict[str, Any] = {"loc": "left", "fontsize": "medium"}
 COLOURS = ("#1f5fa8", "#c8502c", "#3a8f57", "#7a4fa3", "#b58a1b", "#4f8f9f", "#a03f6b", "#666666")
 
 
@@ -39,6 +52,11 @@ def new_figure(
     return figure, figure.subplots(rows, columns, sharex=share_x, sharey=share_y)
 
 
+def file_type(style: Style) -> str:
+    """Returns the type of file in which figures of this style are written, as its name ends."""
+    return "pdf" if style == "paper" else "png"
+
+
 def learning_curve(run: Run) -> bytes:
     """Draws μ_n: the median and quartiles over trials, and single trials as thin lines."""
     scores = run.scores(CURVE_TRIALS)
@@ -53,34 +71,69 @@ def learning_curve(run: Run) -> bytes:
         thin=True,
     )
     _dress_curve(axes, run)
-    axes.set_title(f"{run.config.world}: {label_of(run)}", loc="left", fontsize=11)
-    return _png(figure)
+    axes.set_title(f"{run.config.world}: {label_of(run)}", **TITLE)
+    return _saved(figure)
 
 
-def comparison(runs: list[Run], fsts: list[np.ndarray], labels: list[str]) -> bytes:
+def comparison(
+    runs: list[Run], fsts: list[np.ndarray], labels: list[str], style: Style = "screen"
+) -> bytes:
     """Draws the learning curves of several runs, and their success ratios over submissions."""
-    figure, (left, right) = new_figure(1, 2, figsize=(12, 4.6), layout="constrained")
-    most = max(run.config.submissions for run in runs)
-    for i, (run, fst, label) in enumerate(zip(runs, fsts, labels, strict=True)):
-        colour = COLOURS[i % len(COLOURS)]
-        _curve(left, run, run.scores(CURVE_TRIALS), colour, label=label, thin=False)
-        n = np.unique(np.linspace(1, run.config.submissions, POINTS).astype(int))
-        right.step(n, metrics.success_ratio(fst, n), where="post", color=colour, label=label)
-    _dress_curve(left, runs[0])
-    left.set_xlim(0, most)
-    left.set_title(f"{runs[0].config.world}: average score μ$_n$", loc="left", fontsize=11)
-    right.set(xlabel="submissions", ylim=(-0.02, 1.02), xlim=(0, most))
-    right.set_title("success ratio", loc="left", fontsize=11)
-    right.grid(alpha=0.25)
-    right.legend(fontsize=8, frameon=False, loc="best")
-    return _png(figure)
+    with _styled(style):
+        if style == "paper":
+            how: dict[str, Any] = {"rows": 2, "share_x": True, "figsize": (COLUMN, 4.2)}
+        else:
+            how = {"columns": 2, "figsize": (12, 4.6)}
+        figure, (curves, ratios) = new_figure(**how, layout="constrained")
+        most = max(run.config.submissions for run in runs)
+        for i, (run, fst, label) in enumerate(zip(runs, fsts, labels, strict=True)):
+            colour = COLOURS[i % len(COLOURS)]
+            _curve(curves, run, run.scores(CURVE_TRIALS), colour, label=label, thin=False)
+            n = np.unique(np.linspace(1, run.config.submissions, POINTS).astype(int))
+            # later lines are thinner, so that equal ones are seen below each other
+            width = 1.2 + 2.4 * (len(runs) - 1 - i) / max(1, len(runs) - 1)
+            ratio = metrics.success_ratio(fst, n)
+            ratios.step(n, ratio, where="post", color=colour, lw=width, label=label)
+        _dress_curve(curves, runs[0])
+        curves.set_xlim(0, most)
+        curves.set_title(f"{runs[0].config.world}: average score μ$_n$", **TITLE)
+        ratios.set(xlabel="submissions", ylim=(-0.02, 1.02), xlim=(0, most))
+        ratios.set_title("success ratio: trials that have succeeded", **TITLE)
+        ratios.grid(alpha=0.25)
+        if style == "paper":
+            curves.set(xlabel="", ylabel="score")
+            curves.get_legend().remove()
+            handles = curves.get_legend_handles_labels()
+            figure.legend(*handles, fontsize="small", loc="outside lower center", frameon=False)
+        else:
+            ratios.legend(fontsize="small", frameon=False, loc="best")
+        return _saved(figure, style)
 
 
 def score_bars(
-    names: list[str], scores: np.ndarray, trained: list[bool], world: World, title: str
+    names: list[str],
+    scores: np.ndarray,
+    trained: list[bool],
+    world: World,
+    title: str,
+    style: Style = "screen",
 ) -> bytes:
     """Draws the mean greedy score at each ψ, lighter where ψ is outside the population."""
-    figure, axes = new_figure(figsize=(max(6.0, 0.55 * len(names) + 2), 4.2), layout="constrained")
+    with _styled(style):
+        return _saved(_score_bars(names, scores, trained, world, title, style), style)
+
+
+def _score_bars(
+    names: list[str],
+    scores: np.ndarray,
+    trained: list[bool],
+    world: World,
+    title: str,
+    style: Style,
+) -> Figure:
+    wide, high = max(6.0, 0.55 * len(names) + 2), 4.2
+    size = (COLUMN, 2.8) if style == "paper" else (wide, high)
+    figure, axes = new_figure(figsize=size, layout="constrained")
     place, means, inside = np.arange(len(names)), scores.mean(axis=0), np.array(trained)
     for chosen, colour, label in (
         (inside, COLOURS[0], "trained on"),
@@ -99,12 +152,13 @@ def score_bars(
             lw=1,
             capsize=2,
         )
-    axes.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
+    axes.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize="small")
     axes.set(ylabel="mean greedy score")
     _dress_scores(axes, world)
-    axes.set_title(title, loc="left", fontsize=11)
-    figure.legend(fontsize=8, loc="outside lower center", ncols=3, frameon=False)
-    return _png(figure)
+    if style == "screen":  # a paper has captions
+        axes.set_title(title, **TITLE)
+    figure.legend(fontsize="small", loc="outside lower center", ncols=3, frameon=False)
+    return figure
 
 
 def animation(world: CompiledWorld, episodes: dict[str, list[Any]], *, every: int) -> bytes:
@@ -225,7 +279,7 @@ def _dress_curve(axes: Axes, run: Run) -> None:
     )
     axes.grid(alpha=0.25)
     if axes.get_legend_handles_labels()[0]:  # a run of fewer than WINDOW submissions has no curve
-        axes.legend(fontsize=8, frameon=False, loc="best")
+        axes.legend(fontsize="small", frameon=False, loc="best")
 
 
 def _dress_scores(axes: Axes, world: World) -> None:
@@ -240,7 +294,16 @@ def _dress_scores(axes: Axes, world: World) -> None:
         axes.set_ylim(0, world.max_steps * 1.03)
 
 
-def _png(figure: Figure) -> bytes:
+@contextmanager
+def _styled(style: Style) -> Iterator[None]:
+    """Draws in this style what is drawn inside."""
+    import matplotlib
+
+    with matplotlib.rc_context(PAPER if style == "paper" else {}):
+        yield
+
+
+def _saved(figure: Figure, style: Style = "screen") -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=130)
+    figure.savefig(buffer, format=file_type(style), dpi=130)
     return buffer.getvalue()

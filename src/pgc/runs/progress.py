@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import signal
 import sys
@@ -31,7 +32,8 @@ EVERY = 10.0
 class Watch:
     """Shows progress and the time left; nothing if `quiet`.
 
-    On a terminal and in a notebook it shows a bar, elsewhere it prints a line every ten seconds.
+    On a terminal it shows a bar, in a notebook a line that changes, and elsewhere it prints a line
+    every ten seconds.
     """
 
     def __init__(self, *, quiet: bool, bar: bool | None = None) -> None:
@@ -42,6 +44,7 @@ class Watch:
         self._said = self._began = time.monotonic()
         self._first: float | None = None
         self._total = 0.0
+        self._line = ""
 
     def __enter__(self) -> Progress | None:
         return None if self._quiet else self._show
@@ -55,6 +58,11 @@ class Watch:
         if total and self._first is not None and self._first < done < total:
             left = (now - self._began) * (total - done) / (done - self._first)
             words += f"  {duration(left)} left"
+        if _in_notebook():
+            line = f"{text_bar(done, total)} {words}"
+            self._line = line if total else self._line
+            self._show_in_cell(line)
+            return
         if not self._on_screen:
             if now - self._said > EVERY or 0 < total <= done:
                 self._said = now
@@ -73,8 +81,19 @@ class Watch:
         # without a total, the bar pulses
         self._bar.update(self._task, completed=done, total=total or None, words=words)
 
+    def _show_in_cell(self, words: str) -> None:
+        """Shows a line below the notebook's cell, in the place of the last one."""
+        display = importlib.import_module("IPython.display").display
+        said = {"text/plain": words}
+        if self._bar is None:
+            self._bar = display(said, raw=True, display_id=True)
+        else:
+            self._bar.update(said, raw=True)
+
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
+        if self._line:  # what stays below a notebook's cell is how far it came
+            self._show_in_cell(self._line)
+        if isinstance(self._bar, Bar):
             self._bar.stop()
 
 
@@ -93,6 +112,12 @@ def _in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def text_bar(done: float, total: float, width: int = 20) -> str:
+    """Draws how much of the work is done, in one line of text; blanks if nobody knows."""
+    full = round(width * min(1.0, done / total)) if total else 0
+    return "━" * full + "╌" * (width - full) if total else " " * width
 
 
 def sparkline(values: Sequence[float], low: float, high: float, width: int = 20) -> str:

@@ -68,8 +68,8 @@ def train(
     `callbacks` see how it goes (`callbacks.py`: TensorBoard, MLflow, WandB, or your own). With
     `gif` the run's folder also has learning.gif: an episode before, and one after.
 
-    >>> run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)        # doctest: +SKIP
-    >>> run.summary["final_success_ratio"]                              # doctest: +SKIP
+        run = pgc.train(mechanism="prs", epsilon=1.0, trials=20)
+        run.summary["final_success_ratio"]
     """
     backend = Backend(engine, address, processes)
     keep_programs()

@@ -77,7 +77,9 @@ def make_world(
             raise PgcError(
                 f"max_steps and threshold are for worlds of your own; {name} has its own"
             )
-        return _in_box(WORLDS[name](), bounds)
+        world = WORLDS[name]()
+        world.name = name  # also of one that somebody added to WORLDS
+        return _in_box(world, bounds)
     if ":" not in name:
         kinds = "gymnasium:ID, gymnax:ID, or MODULE:CLASS of a world of your own"
         raise PgcError(f"unknown world '{name}'; choose one of: {', '.join(WORLDS)}; {kinds}")

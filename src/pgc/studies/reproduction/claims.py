@@ -160,9 +160,12 @@ def buffering(column: Column, mechanism: str, *, helps: bool) -> Part:
     with_it, without = (
         np.nanmean(column(mechanism, 1.0, buffer_size=size).curve, axis=1) for size in (100, 1)
     )
+    # what the test judges by, so that the sentence cannot contradict its verdict
+    difference = with_it[:, None] - without
+    higher = np.mean(difference > 0) + 0.5 * np.mean(difference == 0)
     seen = (
-        f"{WORDS[mechanism]} (mean score over the run: {with_it.mean():.0f} with |B| = 100, "
-        f"{without.mean():.0f} with |B| = 1)"
+        f"{WORDS[mechanism]} (a trial with |B| = 100 has a higher mean score over the run than one "
+        f"with |B| = 1 in {higher:.0%} of all pairs)"
     )
     better, worse = inference.smaller(without, with_it), inference.smaller(with_it, without)
     return Part(seen, better, worse) if helps else Part(seen, worse, better)
