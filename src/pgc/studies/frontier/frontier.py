@@ -107,6 +107,7 @@ def _write(folder: Folder, settings: Settings, rows: list[dict[str, Any]]) -> No
             top=settings.submissions,
         ),
     }
+    choices = [_choice(rows, epsilon) for epsilon in settings.epsilons]
     summary = {
         "command": _command(settings),
         **asdict(settings),
@@ -118,36 +119,37 @@ def _write(folder: Folder, settings: Settings, rows: list[dict[str, Any]]) -> No
             for epsilon in settings.epsilons
         },
         "cells": rows,
-        "meaning": _meaning(settings, rows),
+        "choices": choices,
+        "meaning": "\n".join(map(_in_words, choices)),
     }
     write_report(folder, TEMPLATE, summary, figures, {"inf": math.inf})
 
 
-def _meaning(settings: Settings, rows: list[dict[str, Any]]) -> str:
-    """Says, in a line for each ε, which way to report to choose and what it costs."""
-    lines = []
-    for epsilon in settings.epsilons:
-        row = table.best(rows, epsilon)
-        fst = (
-            "no success"
-            if math.isinf(row["fst_median"])
-            else f"first success after {row['fst_median']:.0f} reports"
-        )
-        seen = (
-            f"{fst}, averaged policy good in {row['averaged_good']:.0%} of trials "
-            f"(control {row['control']['averaged_good']:.0%}), {row['bytes_per_report']} byte(s) a "
-            "report."
-        )
-        if math.isinf(epsilon):
-            lines.append(f"Without privacy: {seen}")
-            continue
-        others = [
-            f"{other['title']} ({other['bytes_per_report']})"
-            for other in table.as_good(rows, epsilon)
-        ]
-        alike = f" Not shown to be worse (bytes): {'; '.join(others)}." if others else ""
-        lines.append(f"ε = {epsilon:g}: {row['title']}: {seen}{alike}")
-    return "\n".join(lines)
+def _choice(rows: list[dict[str, Any]], epsilon: float) -> dict[str, Any]:
+    """Returns which way to report to choose at this ε, what it costs, and which others were not
+    shown to be worse.
+    """
+    row = table.best(rows, epsilon)
+    alike = [] if math.isinf(epsilon) else table.as_good(rows, epsilon)
+    return {
+        "epsilon": epsilon,
+        "title": "no privacy" if math.isinf(epsilon) else row["title"],
+        **{key: row[key] for key in ("fst_median", "averaged_good", "bytes_per_report")},
+        "control_good": row["control"]["averaged_good"],
+        "as_good": [f"{other['title']} ({other['bytes_per_report']})" for other in alike],
+    }
+
+
+def _in_words(choice: dict[str, Any]) -> str:
+    """Says a choice in a line, for the terminal."""
+    epsilon, fst = choice["epsilon"], choice["fst_median"]
+    at = "" if math.isinf(epsilon) else f"ε = {epsilon:g}: "
+    success = "no success" if math.isinf(fst) else f"first success after {fst:.0f} reports"
+    return (
+        f"{at}{choice['title']}: {success}, averaged policy good in {choice['averaged_good']:.0%} "
+        f"of trials (control {choice['control_good']:.0%}), {choice['bytes_per_report']} byte(s) a "
+        "report"
+    )
 
 
 def _command(settings: Settings) -> str:

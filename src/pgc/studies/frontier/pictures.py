@@ -57,9 +57,9 @@ def by_epsilon(
     if top is not None and ceiling is not None:
         axes.set_yscale("log")
         axes.axhline(top, color="#5c666d", lw=0.8)
-        axes.text(0, ceiling, "no success", va="center", fontsize=8, color="#5c666d")
+        axes.text(0.2, ceiling, "no success", va="bottom", fontsize=8, color="#5c666d")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, ncols=2)
+    figure.legend(frameon=False, fontsize=8, ncols=4, loc="outside lower center")
     return saved(figure, note)
 
 
