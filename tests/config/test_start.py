@@ -18,6 +18,7 @@ from pgc.engines.backend import simulation_of
 from pgc.errors import PgcError
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.numerics.randomness import trial_seed
+from pgc.privacy.statement import privacy_statement
 from pgc.service.model import Model
 from pgc.spaces import Categorical, Gaussian
 
@@ -50,14 +51,19 @@ def test_a_config_holds_the_numbers_and_not_the_path(start, tmp_path):
     assert again.initial.given == tuple(map(float, THETA)) and str(tmp_path) not in to_yaml(config)
 
 
+NETWORK = dict(hidden=(8,), activation="tanh", biases=True)
+
+
 @pytest.mark.parametrize("public", [True, False])
 def test_a_run_is_a_start_and_its_privacy_is_said(tmp_path, public):
     epsilon = math.inf if public else 2.0
-    first = pgc.train(
-        epsilon=epsilon, public=public, hidden=(8,), activation="tanh", biases=True,
-        out=tmp_path / "first", **SHORT,
-    )  # fmt: skip
-    # text, a path and a run name the same start
+    first = pgc.train(epsilon=epsilon, public=public, out=tmp_path / "first", **NETWORK, **SHORT)
+    # text, a path and a run name the same start; of an array nobody knows where it came from
+    array = configure(start=first.policies()["averaged"][0], **NETWORK)
+    np.testing.assert_array_equal(
+        build(array).initial.given, build(configure(start=first)).initial.given
+    )
+    assert "unknown" in privacy_statement(build(array))["start"]
     assert build(configure(start=first)).config == build(configure(start=first.path)).config
     again = pgc.train(start=str(first.path), out=tmp_path / "again", **SHORT)
     config = again.config

@@ -96,12 +96,16 @@ def train(given: list[str]) -> int:
             print(f"{words:<26} {number(summary[key], ',.6g')}")
     if summary["threshold"] is None:
         print("Θ, the score of a success    none: --threshold gives one")
+    if run.config.bounds is not None:
+        print(f"{'observations scaled by':<26} {_short(run.config.bounds)}  (--bounds)")
     for words in summary["warnings"]:
         print(f"warning: {words}")
     print(run.path)
     return 0
 
 
+MOST_BOUNDS = 4
+"""How many numbers of a box are shown; config.yaml has all."""
 TRAIN_LINES = {
     "epsilon": "ε of one agent, in all",
     "fst_median": "first success (median)",
@@ -117,6 +121,16 @@ TRAIN_LINES = {
 
 
 OF_SUCCESS = ("fst_median", "success_ratio", "auc", "final_success_ratio", "averaged_success_ratio")
+
+
+def _short(bounds: tuple[str, ...]) -> str:
+    """Writes the first few ranges of a box with three digits."""
+    shown = []
+    for text in bounds[:MOST_BOUNDS]:
+        index, _, ends = text.partition("=")
+        low, high = map(float, ends.split(":"))
+        shown.append(f"{index}={low:.3g}:{high:.3g}")
+    return " ".join(shown) + (" …" if len(bounds) > MOST_BOUNDS else "")
 
 
 def _preset(given: list[str]) -> str:

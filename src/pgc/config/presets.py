@@ -7,6 +7,8 @@ import os
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
+
 from pgc.config.config import TrainConfig
 from pgc.errors import PgcError
 
@@ -48,7 +50,8 @@ PRESETS: dict[str, TrainConfig] = {
 def configure(**settings: Any) -> TrainConfig:
     """Returns the preset that is named (or the default one) with the given settings changed.
 
-    The command line does the same with its flags. A `start` may also be a `Run` or a path.
+    The command line does the same with its flags. A `start` may also be a `Run`, a path,
+    or an array with θ_0.
     """
     preset = settings.get("preset", "default")
     if preset not in PRESETS:
@@ -62,7 +65,13 @@ def configure(**settings: Any) -> TrainConfig:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a list as a tuple, and a path or a `Run` as text: what is usual in Python."""
+    """Returns a value as a config holds it: a list as a tuple, a path or a `Run` as text, and an
+    array (θ_0 of a start) as the text in which configs hold it.
+    """
+    if isinstance(value, np.ndarray):
+        from pgc.config.start import inline  # which needs this module
+
+        return inline(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return tuple(value) if isinstance(value, list) else value

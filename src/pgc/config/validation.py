@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -44,7 +45,7 @@ def validate(config: TrainConfig) -> None:
         value = getattr(config, f.name)
         demand(
             _is_a(value, kinds[f.name]),
-            f"{f.name} cannot be {value!r}; pgc train --help says what it takes",
+            f"{f.name} cannot be {reprlib.repr(value)}; pgc train --help says what it takes",
         )
         demand(not (isinstance(value, float) and math.isnan(value)), f"{f.name} is not a number")
     demand(

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from pgc.config.problem import Problem
 from pgc.deliver.initial import initial_theta
 from pgc.engines.backend import plays_on_host
-from pgc.engines.jobs import host_policy
 from pgc.errors import PgcError, in_one_line
-from pgc.local_training.numpy_actions import greedy
 from pgc.local_training.worlds.base import CompiledWorld
 from pgc.local_training.worlds.creator import close
-from pgc.local_training.worlds.host import HostWorld, reset, step
+from pgc.local_training.worlds.host import HostWorld
 from pgc.numerics.randomness import trial_seed
 from pgc.runs import figures
+from pgc.runs.episode import greedy_states, host_episode
 
 
 def check_can_film(problem: Problem) -> None:
@@ -59,7 +56,7 @@ def learning_film(problem: Problem, theta: np.ndarray, seed: int = 3) -> bytes:
 
 def host_film(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[np.ndarray]:
     """Returns a picture of each state of a greedy episode, as the environment renders it."""
-    world, network, recipe = problem.training.world, host_policy(problem), problem.training.recipe
+    world = problem.training.world
     assert isinstance(world, HostWorld)
     try:
         env = world.make(psi, render=True)
@@ -67,20 +64,10 @@ def host_film(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[
         raise PgcError(
             f"{world.name} takes no render_mode, so it cannot render itself: leave out --gif"
         ) from None
-    row, pictures = reset(env, world.observation, world.name, seed), []
     try:
-        for _ in range(world.max_steps):
-            pictures.append(_picture(env, world.name))
-            outputs = network.each(network.stack([theta.astype(float)]), row[None])
-            [action] = greedy(recipe, outputs)
-            row, _, terminated, truncated = step(
-                env, world.observation, world.acting, action, world.name
-            )
-            if terminated or truncated:
-                break
+        return [_picture(env, world.name) for _ in host_episode(problem, theta, env, seed)]
     finally:
         close(env)
-    return pictures
 
 
 def _picture(env: Any, name: str) -> np.ndarray:
@@ -93,24 +80,3 @@ def _picture(env: Any, name: str) -> np.ndarray:
             f"{name} does not render itself as pictures: leave out --gif ({in_one_line(error)})"
         ) from None
     return picture
-
-
-def greedy_states(problem: Problem, theta: np.ndarray, psi: Any, seed: int) -> list[Any]:
-    """Returns the states of one greedy episode of `theta` in a compiled world."""
-    world, policy = problem.training.world_and_policy
-    params = policy.unflatten(jnp.asarray(theta))
-    key = jax.random.key(seed)
-    state = world.reset(key, psi)
-
-    @jax.jit
-    def step(t: jax.Array, state: Any) -> Any:
-        outputs, _ = policy.apply(params, world.observe(state))
-        return world.step(jax.random.fold_in(key, t), state, policy.actions.greedy(outputs), psi)
-
-    states = [state]
-    for t in range(world.max_steps):
-        state, _, terminated = step(jnp.asarray(t), state)
-        states.append(state)
-        if terminated:
-            break
-    return states

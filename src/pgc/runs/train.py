@@ -22,10 +22,12 @@ from pgc.engines.simulation import Arrivals, Simulation
 from pgc.errors import Interrupted, PgcError
 from pgc.local_training.learnt import policy_notes
 from pgc.local_training.policies.actor_critic import ActorCritic
+from pgc.local_training.worlds.registry import WORLDS
 from pgc.privacy.statement import epsilon_in_words, privacy_statement
 from pgc.runs import figures, metrics
 from pgc.runs.callbacks import Callback, SoFar
 from pgc.runs.collect import collect
+from pgc.runs.episode import outside_the_box
 from pgc.runs.film import check_can_film, learning_film
 from pgc.runs.folder import new_path
 from pgc.runs.in_progress import RunInProgress
@@ -88,7 +90,7 @@ def train(
     backend.check(problem)
     if gif:
         check_can_film(problem)
-    default = new_path(f"{problem.config.mechanism}-eps{problem.config.epsilon:g}")
+    default = new_path(f"{problem.randomiser.mechanism.name}-eps{problem.config.epsilon:g}")
     run = RunInProgress.create(Path(out) if out is not None else default, problem.config)
     return _finish(run, problem, backend, progress, callbacks, gif, checkpoint_seconds)
 
@@ -280,6 +282,16 @@ class Session:
                 "Compare with --epsilon inf: if that fails too, noise is not the reason; look at "
                 "--bounds, --local-episodes and --submissions"
             )
+        world, known = self.problem.training.world, self.problem.training.policy
+        if config.world not in WORLDS and isinstance(known, ActorCritic) and not broken:
+            average = self.simulation.aggregator_field("average")
+            for i, share in outside_the_box(self.problem, average[0]):
+                low, high = world.observation_bounds[i]
+                found.append(
+                    f"observations leave the public box by which they are scaled: number {i} was "
+                    f"far outside {low:.3g} … {high:.3g} in {share:.0%} of the steps of a greedy "
+                    f"episode; give --bounds {i}=low:high"
+                )
         assert config.buffer_size is not None
         if self.received.max() < config.buffer_size:
             found.append(
