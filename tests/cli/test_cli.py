@@ -292,6 +292,32 @@ def test_no_output_states_an_epsilon_that_does_not_hold(capsys, tmp_path):
     assert figures.label_of(Run.open(path)).startswith("laplace-coordinatewise, ε = 112 (not 1)")
 
 
+def test_compare_says_where_noise_alone_does_as_well(finished, capsys, tmp_path):
+    control = tmp_path / "control"
+    shutil.copytree(finished, control)
+    said = json.loads((finished / "summary.json").read_text())
+    for score, warned in (
+        (said["averaged_score_mean"] + 1, True),
+        (said["averaged_score_mean"] - 1, False),
+    ):
+        made = {**said, "control": True, "averaged_score_mean": score}
+        (control / "summary.json").write_text(json.dumps(made))
+        assert main(["compare", str(finished), str(control), "--out", str(tmp_path / "c")]) == 0
+        assert ("no better than that of a control" in capsys.readouterr().out) == warned
+
+
+def test_figures_for_a_paper_are_vectors(finished, tmp_path):
+    assert main(["compare", str(finished), "--style", "paper", "--out", str(tmp_path / "c")]) == 0
+    assert main(["evaluate", str(finished), "--style", "paper", "--episodes", "2"]) == 0
+    for made in (tmp_path / "c" / "compare.pdf", finished / "evaluation.pdf"):
+        page = made.read_bytes()
+        assert page.startswith(b"%PDF") and b"/FontFile2" in page  # letters stay letters
+        (width,) = re.findall(rb"/MediaBox \[ ?0 0 ([\d.]+)", page)
+        assert float(width) == pytest.approx(72 * figures.COLUMN, abs=1)
+        made.unlink()
+    (finished / "evaluation.json").unlink()
+
+
 def test_compare_does_not_overwrite_a_run(finished, capsys):
     before = (finished / "summary.json").read_bytes()
     assert "choose another --out" in refused(capsys, "compare", finished, "--out", finished)

@@ -93,11 +93,11 @@ def test_account(capsys):
         run(
             capsys,
             "account",
-            "--epsilon",
+            "--epsilon-per-submission",
             0.1,
-            "--score-epsilon",
+            "--score-epsilon-per-submission",
             0.05,
-            "--submissions",
+            "--submissions-per-agent",
             10,
             "--json",
         )
@@ -109,7 +109,9 @@ def test_account(capsys):
         values["total_optimal"] <= values["total_pld"] <= 1.03 * values["total_optimal"]
         and "shuffled_epsilon" not in values
     )
-    planned = json.loads(run(capsys, "account", "--target", 1, "--submissions", 100, "--json"))
+    planned = json.loads(
+        run(capsys, "account", "--epsilon", 1, "--submissions-per-agent", 100, "--json")
+    )
     assert planned["largest_epsilon_basic"] == pytest.approx(0.01, abs=1e-8)
     assert planned["largest_epsilon_optimal"] == pytest.approx(0.0240, abs=1e-4)
 
@@ -126,10 +128,11 @@ def test_account_prints_shuffling_only_with_its_assumptions(capsys):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--epsilon", "0"], "epsilon must be positive"),
-        (["--submissions", "0"], "submissions must be at least 1"),
-        (["--delta", "0"], "delta must be between 0 and 1"),
-        (["--target", "-1"], "target must be between"),
+        (["--epsilon-per-submission", "0"], "--epsilon-per-submission must be between"),
+        (["--submissions-per-agent", "0"], "--submissions-per-agent must be at least 1"),
+        (["--delta", "0"], "--delta must be between 0 and 1"),
+        (["--epsilon", "-1"], "--epsilon must be between"),
+        (["--epsilon", "1", "--epsilon-per-submission", "1"], "give either"),
         (["--epsilon", "x"], "pgc account --help lists the flags"),
     ],
 )

@@ -20,17 +20,18 @@ class Account:
     shuffling is given as well.
     """
 
-    epsilon: float = 1.0
-    """ε of the gradient in one submission."""
-    score_epsilon: float = 0.0
-    """ε_b of the noisy boolean in one submission. It adds to --epsilon."""
-    submissions: int = 1
-    """T: how often one agent submits."""
+    epsilon: float | None = None
+    """ε of all that one agent ever sends, as in pgc train. The largest ε of one gradient is
+    computed from it."""
+    epsilon_per_submission: float | None = None
+    """ε of the gradient in one submission, if --epsilon is not given. What T of them cost together
+    is computed from it. By default 1."""
+    score_epsilon_per_submission: float = 0.0
+    """ε_b of the noisy boolean in one submission. It adds to that of the gradient."""
+    submissions_per_agent: int = 1
+    """T: how often one agent submits, as in pgc train."""
     delta: float = 1e-6
     """δ of optimal composition and of shuffling. Basic composition needs none."""
-    target: float | None = None
-    """The total that T submissions may cost. The largest ε of one gradient is computed from it, and
-    --epsilon is ignored."""
     shuffled: int | None = None
     """Also compute the amplification where this many reports are shuffled together."""
     arrival: Literal["asynchronous", "batched"] = "asynchronous"
@@ -74,16 +75,15 @@ ACCOUNT_LINES = {
 def make_account(args: Account) -> dict[str, Any]:
     """Returns the numbers by name."""
     _refuse(args)
-    t, delta, score = args.submissions, args.delta, args.score_epsilon
-    epsilon = args.epsilon
+    t, delta = args.submissions_per_agent, args.delta
+    score, total = args.score_epsilon_per_submission, args.epsilon
+    epsilon = 1.0 if args.epsilon_per_submission is None else args.epsilon_per_submission
     result: dict[str, Any] = {"submissions": t, "delta": delta}
-    if args.target is not None:
-        result["target"] = args.target
-        result["largest_epsilon_basic"] = composition.largest_epsilon(args.target, score, t, 0.0)
-        result["largest_epsilon_optimal"] = composition.largest_epsilon(
-            args.target, score, t, delta
-        )
-        epsilon = result["largest_epsilon_optimal"]
+    if total is not None:
+        result["target"] = total
+        result["largest_epsilon_basic"] = composition.largest_epsilon(total, score, t, 0.0)
+        epsilon = composition.largest_epsilon(total, score, t, delta)
+        result["largest_epsilon_optimal"] = epsilon
     result["epsilon"] = epsilon
     result["score_epsilon"] = score
     result["total_basic"] = composition.basic(epsilon, score, t)
@@ -97,14 +97,23 @@ def make_account(args: Account) -> dict[str, Any]:
 
 
 def _refuse(args: Account) -> None:
-    if not (0 < args.epsilon < 700 and 0 <= args.score_epsilon < 700):
-        raise PgcError("epsilon must be positive and finite, score-epsilon not negative")
-    if args.submissions < 1:
-        raise PgcError(f"submissions must be at least 1, not {args.submissions}")
+    one, total = args.epsilon_per_submission, args.epsilon
+    if one is not None and total is not None:
+        raise PgcError(
+            "give either --epsilon or --epsilon-per-submission: one follows from the other"
+        )
+    if one is not None and not 0 < one < 700:
+        raise PgcError(f"--epsilon-per-submission must be between 0 and 700, not {one:g}")
+    if not 0 <= args.score_epsilon_per_submission < 700:
+        raise PgcError("--score-epsilon-per-submission must be between 0 and 700")
+    if args.submissions_per_agent < 1:
+        raise PgcError(
+            f"--submissions-per-agent must be at least 1, not {args.submissions_per_agent}"
+        )
     if not 0 < args.delta < 1:
-        raise PgcError(f"delta must be between 0 and 1, not {args.delta:g}")
-    if args.target is not None and not 0 < args.target <= 1000:
-        raise PgcError(f"target must be between 0 and 1000, not {args.target:g}")
+        raise PgcError(f"--delta must be between 0 and 1, not {args.delta:g}")
+    if total is not None and not 0 < total <= 1000:
+        raise PgcError(f"--epsilon must be between 0 and 1000, not {total:g}")
     if args.shuffled is not None and args.arrival != "batched":
         raise PgcError(
             "no amplification by shuffling for asynchronous arrival: the aggregator sees reports "

@@ -52,6 +52,8 @@ def compare(given: list[str]) -> int:
             f"{row['success_ratio']:>8.2f} {row['auc']:>6.3f} {beside}"
             f"{row['final_score_mean']:>7.1f} {row['averaged_success_ratio']:>13.2f}"
         )
+    for label in result["no_better_than_control"]:
+        print(f"warning: {label}: its averaged policy is no better than that of a control")
     print(out)
     return 0
 

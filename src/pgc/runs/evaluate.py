@@ -157,6 +157,7 @@ def compare(
                 },
             }
         )
+    beaten = _no_better_than_control(summaries, labels)
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or {p.name for p in folder.iterdir()} - MADE):
         raise PgcError(f"{folder} holds something other than a comparison; choose another --out")
@@ -165,7 +166,12 @@ def compare(
         where = Folder(folder)
         drawn = figures.comparison(opened, whole, labels, style)
         where.write(f"compare.{figures.file_type(style)}", drawn)
-        compared = {"compared_submissions": shortest, "differs": differs, "runs": rows}
+        compared = {
+            "compared_submissions": shortest,
+            "differs": differs,
+            "runs": rows,
+            "no_better_than_control": beaten,
+        }
         result: dict[str, Any] = finite(compared)
         where.write_json("summary.json", result)
     except OSError as error:
@@ -173,6 +179,21 @@ def compare(
             f"cannot write to {folder} ({error.strerror}); choose another --out"
         ) from None
     return result
+
+
+def _no_better_than_control(
+    summaries: Sequence[dict[str, Any]], labels: Sequence[str]
+) -> list[str]:
+    """Returns the labels of the runs whose averaged policy scores no more than that of a control.
+
+    A control has the same noise and no gradient, so what it reaches was not learnt.
+    """
+    controls = [s["averaged_score_mean"] for s in summaries if s["control"]]
+    return [
+        label
+        for summary, label in zip(summaries, labels, strict=True)
+        if controls and not summary["control"] and summary["averaged_score_mean"] <= max(controls)
+    ]
 
 
 def differences(runs: Sequence[Run]) -> list[str]:
