@@ -66,6 +66,23 @@ def test_the_page_on_adding_a_world(tmp_path):
     assert refused.returncode == 2 and "FIELD one of leak" in refused.stderr
 
 
+def test_the_page_on_gymnasium(tmp_path):
+    page = (DOCS / "worlds.md").read_text()
+    [module] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "ferry.py").write_text(module)
+    [shell] = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    for command in shell.splitlines():
+        run = [sys.executable, "-m", "pgc.cli", *command.split()[1:], "--json"]
+        made = subprocess.run(
+            run, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=LIMIT
+        )
+        if "train" in command:
+            said = json.loads(made.stdout)
+            assert said["averaged_score_mean"] > 30 and not said["warnings"]
+    act = "import pgc; assert pgc.load('ferry').act([0.4, -0.1]) in (0, 1, 2)"
+    subprocess.run([sys.executable, "-c", act], cwd=tmp_path, check=True, timeout=LIMIT)
+
+
 def test_the_page_on_devices(tmp_path):
     code = "\n".join(
         re.findall(r"```python\n(.*?)```", (DOCS / "devices.md").read_text(), re.DOTALL)

@@ -135,7 +135,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Returns the public names, so that completion finds them before they are imported."""
-    return sorted({*globals(), *__all__, "device", *(name for name in PUBLIC if "." not in name)})
+    modules = {"device", *(name for name in PUBLIC if "." not in name)}
+    return sorted({*__all__, *modules, *(name for name in globals() if name.startswith("__"))})
 
 
 __all__ = [

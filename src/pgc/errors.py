@@ -6,9 +6,11 @@ with 2.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +31,13 @@ def in_one_line(error: BaseException) -> str:
     """Returns the type and the message of an error as one line of at most 160 characters."""
     words = " ".join(f"{type(error).__name__}: {error}".split())
     return words if len(words) <= 160 else words[:157] + "…"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Returns " (did you mean …?)" if a known word is much like this one, else nothing."""
+    by_end = {name.rpartition(":")[2].lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), by_end, 1, 0.7)
+    return f" (did you mean {by_end[near[0]]}?)" if near else ""
 
 
 def first_line(error: object) -> str:

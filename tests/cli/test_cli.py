@@ -198,6 +198,13 @@ def test_compare_puts_runs_on_one_figure(finished, free, capsys, tmp_path):
     assert main(["compare", str(finished), str(free), "--out", str(tmp_path / "c"), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["runs"]
     assert [r["epsilon"] for r in rows] == [1.0, None]
+    named = ["compare", str(finished), str(free), "--out", str(tmp_path / "c"), "--labels"]
+    assert main([*named, "private", "open"]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "\nprivate " in said and "\nopen " in said and "differ in: --mechanism, --epsilon" in said
+    )
+    assert main([*named, "private"]) == 2 and "a label for each" in capsys.readouterr().err
     assert (tmp_path / "c" / "compare.png").read_bytes()[:4] == b"\x89PNG"
 
 

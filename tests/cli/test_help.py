@@ -62,13 +62,13 @@ def test_help_of_train_loads_no_training_stack():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("train --epsilom 1", "there is no flag --epsilom, did you mean --epsilon?"),
+        ("train --epsilom 1", "there is no flag --epsilom (did you mean --epsilon?)"),
         ("train --epsilon abc", "--epsilon takes NUMBER, not 'abc'"),
         ("train --trials 1.5", "--trials takes INTEGER, not '1.5'"),
         ("train --epsilon", "--epsilon needs a value: NUMBER"),
         ("train --subspace cubic", "--subspace takes one of"),
         ("train --hidden a b", "--hidden takes INTEGER …, not 'a'"),
-        ("train mars", "what does 'mars' belong to?"),
+        ("train mars", "'mars' belongs to no flag"),
         ("train --start-origin public", "there is no flag --start-origin"),
         ("tokens shout", "takes one of issue, revoke, count, not 'shout'"),
         ("evaluate", "something is missing: RUN"),

@@ -95,7 +95,7 @@ def test_what_is_no_start_is_refused(tmp_path, start):
     save_file({"theta": THETA[None]}, tmp_path / "one.safetensors")
     assert build(configure(start=str(tmp_path / "one.safetensors"))).initial.given
     for wrong, why in (
-        (str(tmp_path / "none.npy"), "cannot be read as a start"),
+        (str(tmp_path / "none.npy"), "there is no start at"),
         (str(tmp_path / "two.safetensors"), "one vector θ was expected"),
         (str(tmp_path), "cannot be read as a start"),
         ("base64:!!", "start in this config cannot be read"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pgc.cli.fields import Json
 from pgc.cli.parsing import parse, print_json
 from pgc.errors import PgcError
-from pgc.privacy.audit.audit import FAMILY_ERROR
+from pgc.privacy.audit.audit import FAMILY_ERROR, Row
 from pgc.privacy.audit.audit import audit as run_audit
 from pgc.runs.progress import Watch
 
@@ -87,13 +88,19 @@ def audit(given: list[str]) -> int:
             f"{row.samples:>9,}  {row.verdict:<7}  {row.found_by}"
         )
     print(
-        f"\n{_meaning(passed)} All bounds hold together with {1 - FAMILY_ERROR:.0%} confidence; "
+        f"\n{_meaning(rows)} All bounds hold together with {1 - FAMILY_ERROR:.0%} confidence; "
         "samples are per input."
     )
     return 0 if passed else 1
 
 
-def _meaning(passed: bool) -> str:
-    if passed:
+def _meaning(rows: Sequence[Row]) -> str:
+    if all(row.verdict == "pass" for row in rows):
         return "No claim was broken, and each was put to the test (a bound of at least 0.8 ε)."
-    return "NOT every row passed: a bound above its claim breaks it; a weak one confirms nothing."
+    said = "NOT every row passed: a bound above its claim breaks it; a weak one confirms nothing."
+    if any(row.verdict == "weak" for row in rows):
+        said += (
+            " Where it is weak, the search did not know which inputs the mechanism treats least "
+            "alike: give the mechanism a method extremes or event (docs/add-a-mechanism.md)."
+        )
+    return said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,18 +53,30 @@ def extras() -> dict[str, tuple[list[str], list[str]]]:
     An extra that is made of others lists what it adds to them.
     """
     listed: dict[str, tuple[list[str], list[str]]] = {}
-    for line in importlib.metadata.requires("pgc") or []:
+    for extra, name, needed in _requirements("pgc"):
+        if extra is None or name == "pgc":
+            continue
+        have, missing = listed.setdefault(extra, ([], []))
+        try:
+            version = importlib.metadata.version(name)
+            # an extra of another package, such as jax[cuda13], is what it adds to that package
+            added = re.search(r"\[(.+?)\]", needed)
+            for its, part, _ in _requirements(name) if added else ():
+                if added and its == added[1]:
+                    importlib.metadata.version(part)
+            have.append(f"{name} {version}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(needed)
+    return listed
+
+
+def _requirements(package: str) -> Iterator[tuple[str | None, str, str]]:
+    """Yields what a package requires: for which extra, the name, and the requirement as written."""
+    for line in importlib.metadata.requires(package) or []:
         needed, _, marker = line.partition(";")
         extra = re.search(r"extra == ['\"](.+?)['\"]", marker)
-        name = re.match(r"[\w.-]+", needed.strip())
-        if extra is None or name is None or name[0] == "pgc":
-            continue
-        have, missing = listed.setdefault(extra[1], ([], []))
-        try:
-            have.append(f"{name[0]} {importlib.metadata.version(name[0])}")
-        except importlib.metadata.PackageNotFoundError:
-            missing.append(needed.strip())
-    return listed
+        if name := re.match(r"[\w.-]+", needed.strip()):
+            yield extra[1] if extra else None, name[0], needed.strip()
 
 
 def _jax() -> dict[str, str]:

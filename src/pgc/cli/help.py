@@ -22,6 +22,9 @@ from tyro.conf import Positional
 
 WIDEST = 100
 INDENT = 6
+WORDS = """\
+ε is how much all that one agent ever sends may reveal; ψ is what is private about its world. μ is
+the average of ten scores, and Θ the one from which it is a success. All words: docs/glossary.md"""
 ASKS, ASKS_ALL = ("-h", "--help"), "--help-all"
 
 
@@ -66,7 +69,7 @@ def print_help(
         by_name = {flag.name: flag for flag in listed}
         _print("The flags that are used most", [by_name[name] for name in first], width)
         print(f"{len(listed) - len(first)} more flags, in groups:  pgc {verb} {ASKS_ALL}")
-        print("What μ, Θ, ψ and the other words mean:  docs/glossary.md")
+        print(_wrapped(WORDS, width, 0))
         return
     for title, some in _grouped(listed, sections or {}).items():
         _print(title, some, width)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from pgc import __version__
-from pgc.errors import Interrupted, PgcError, require
+from pgc.errors import Interrupted, PgcError, did_you_mean, require
 
 COMMANDS: dict[str, str] = {
     "train": "train a policy for a population of private worlds under ε-local differential privacy",
@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(verb: str, given: list[str]) -> int:
     if verb not in COMMANDS:
         raise PgcError(
-            f"unknown command '{verb}'; choose one of: {', '.join(COMMANDS)} (pgc --help)"
+            f"unknown command '{verb}'{did_you_mean(verb, COMMANDS)}; choose one of: "
+            f"{', '.join(COMMANDS)} (pgc --help)"
         )
     # `pgc train` is pgc.cli.train:train, and so on.
     code: int = getattr(require(f"pgc.cli.{verb}", "train"), verb)(given)

@@ -58,8 +58,8 @@ def _refuse_unknown(given: list[str], known: list[Flag], more: str) -> None:
     for word in given:
         name = word.partition("=")[0].replace("_", "-")
         if name.startswith("--") and name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            meant = f", did you mean {near[0]}?" if near else ""
+            near = difflib.get_close_matches(name, names, 1, 0.7)
+            meant = f" (did you mean {near[0]}?)" if near else ""
             raise PgcError(f"there is no flag {name}{meant}; {more}")
 
 
@@ -81,7 +81,8 @@ def _one_line(box: str, known: list[Flag]) -> str:
         listed = choices.replace("'", "").replace(", None", "")
         return f"{name} takes one of {listed}, not '{wrong}'"
     if "Unrecognized options" in text:
-        return f"what does '{text.split('Unrecognized options: ')[-1].split()[0]}' belong to?"
+        word = text.split("Unrecognized options: ")[-1].split()[0]
+        return f"'{word}' belongs to no flag, and nothing is expected here without one"
     if "Missing" in text or "Required" in text:
         needed = [flag.typed for flag in known if not flag.typed.startswith("-")]
         return f"something is missing: {' '.join(needed)}"

@@ -74,6 +74,7 @@ def train(given: list[str]) -> int:
     if args.resume is None:
         config = TrainConfig(**{name: getattr(args, name) for name in names})
     run_train = require("pgc.runs.train", "train").train  # not for --help: it loads JAX
+    ended = args.resume is not None and (args.resume / "summary.json").exists()
 
     with Watch(quiet=args.json) as progress:
         run = run_train(
@@ -93,13 +94,16 @@ def train(given: list[str]) -> int:
         return print_json(summary)
     for key, words in TRAIN_LINES.items():
         if summary["threshold"] is not None or key not in OF_SUCCESS:
-            print(f"{words:<26} {number(summary[key], ',.6g')}")
+            whole = isinstance(summary[key], int)
+            print(f"{words:<26} {number(summary[key], ',d' if whole else ',.6g')}")
     if summary["threshold"] is None:
         print("Θ, the score of a success    none: --threshold gives one")
     if run.config.bounds is not None:
         print(f"{'observations scaled by':<26} {_short(run.config.bounds)}  (--bounds)")
     for words in summary["warnings"]:
         print(f"warning: {words}")
+    if ended:
+        print(f"it was already complete; to learn on from its policy: --start {run.path}")
     print(run.path)
     return 0
 

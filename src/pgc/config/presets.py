@@ -61,17 +61,23 @@ def configure(**settings: Any) -> TrainConfig:
         raise PgcError(
             f"unknown setting(s): {', '.join(sorted(unknown))}; pgc train --help lists them"
         )
-    return replace(PRESETS[preset], **{name: _plain(value) for name, value in settings.items()})
+    values = {name: _plain(value) for name, value in settings.items()}
+    for name in ("population", "bounds"):
+        if isinstance(values.get(name), str):  # one variation, or one range
+            values[name] = (values[name],)
+    return replace(PRESETS[preset], **values)
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as a config holds it: a list as a tuple, a path or a `Run` as text, and an
-    array (θ_0 of a start) as the text in which configs hold it.
+    """Returns a value as a config holds it: a list as a tuple, a class as MODULE:CLASS, a path or a
+    `Run` as text, and an array (θ_0 of a start) as the text in which configs hold it.
     """
     if isinstance(value, np.ndarray):
         from pgc.config.start import inline  # which needs this module
 
         return inline(value)
+    if isinstance(value, type):  # a world or a mechanism of one's own
+        return f"{value.__module__}:{value.__qualname__}"
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return tuple(value) if isinstance(value, list) else value

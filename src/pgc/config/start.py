@@ -121,6 +121,10 @@ def read_start(path: Path, actions: Callable[[], Actions]) -> Start:
     It is a run folder, a file of safetensors or numpy.save, or one of PyTorch (.pt, .pth) or
     Stable-Baselines3 (.zip).
     """
+    if not path.exists():
+        raise PgcError(
+            f"there is no start at {path}; name the folder of a run, or a file with a policy"
+        )
     try:
         if path.is_dir():
             return _of_run(path)

@@ -45,6 +45,15 @@ class LearntPolicy:
             return chosen[0] if single else chosen
         return int(chosen[0]) if single else chosen
 
+    def __repr__(self) -> str:
+        """Says which policy it is, and not all of its numbers."""
+        recipe = self.recipe
+        sees = f"{len(recipe.bounds)} numbers"
+        does = f"{recipe.actions} actions" if isinstance(recipe.actions, int) else "a vector"
+        return (
+            f"<pgc policy: from {sees} to {does}, hidden layers {recipe.hidden}, d = {recipe.dim}>"
+        )
+
     def probabilities(self, observation: Any) -> np.ndarray:
         """Returns π(a | s) of every discrete action at an observation, or at each of several."""
         if not isinstance(self.recipe.actions, int):

@@ -15,25 +15,44 @@ from pgc.engines.jobs import host_policy
 from pgc.local_training.numpy_actions import greedy
 from pgc.local_training.worlds.creator import close
 from pgc.local_training.worlds.host import HostWorld, reset, step
+from pgc.spaces import Bounds
 
 WIDER, LEFT = 2.0, 0.25
 """A box is wrong for a number that, in more than a quarter of the steps, is outside a box twice as
 wide. (Values a little outside are usual, and do no harm.)"""
 
+FILLED = 0.05
+"""A box is too wide for a number that varies, and fills less than this share of it."""
 
-def outside_the_box(problem: Problem, theta: np.ndarray, seed: int = 0) -> list[tuple[int, float]]:
-    """Returns the numbers of an observation that are often far outside the public box, each with
-    the share of the steps of a greedy episode in which it is.
-    """
-    bounds = problem.training.world.observation_bounds
+
+def usual_observations(problem: Problem, theta: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Returns the observations (steps, n) of one greedy episode of `theta` in the first home."""
     psi = problem.training.population.grid()[0]
+    return np.array(greedy_observations(problem, theta, psi, seed), float)
+
+
+def outside_the_box(bounds: Bounds, seen: np.ndarray) -> list[tuple[int, float]]:
+    """Returns the numbers of an observation that are often far outside the public box, each with
+    the share of the steps in which it is.
+    """
     if not bounds:
         return []
-    seen = np.array(greedy_observations(problem, theta, psi, seed), float)
     low, high = np.array(bounds, float).T
     from_middle = np.abs(seen - (low + high) / 2) / np.maximum((high - low) / 2, 1e-12)
     shares = (from_middle > WIDER).mean(axis=0)
     return [(i, float(share)) for i, share in enumerate(shares) if share > LEFT]
+
+
+def too_wide(bounds: Bounds, seen: np.ndarray) -> list[tuple[int, tuple[float, float]]]:
+    """Returns the numbers that vary, and fill only a small part of the public box, with the range
+    that they fill.
+    """
+    found = []
+    for i, (low, high) in enumerate(bounds):
+        least, most = float(seen[:, i].min()), float(seen[:, i].max())
+        if 0 < most - least < FILLED * (high - low):
+            found.append((i, (least, most)))
+    return found
 
 
 def greedy_observations(

@@ -107,6 +107,7 @@ def compare(
     runs: Sequence[str | Path | Run],
     *,
     out: str | Path,
+    labels: Sequence[str] | None = None,
     style: figures.Style = "screen",
     run_code: bool = False,
 ) -> dict[str, Any]:
@@ -133,7 +134,9 @@ def compare(
     )
     rows = []
     differs = differences(opened)
-    labels = figures.labels_of(opened, differs)
+    if labels is not None and len(labels) != len(opened):
+        raise PgcError(f"give a label for each of the {len(opened)} runs, not {len(labels)}")
+    labels = figures.labels_of(opened, differs) if labels is None else list(labels)
     shortest = min(run.config.submissions for run in opened)
     whole, fsts = fsts, [np.where(fst <= shortest, fst, np.inf) for fst in fsts]
     for run, summary, fst, label in zip(opened, summaries, fsts, labels, strict=True):
@@ -153,7 +156,12 @@ def compare(
                 "relative_auc": relative,
                 **{
                     k: summary[k]
-                    for k in ("final_score_mean", "final_success_ratio", "averaged_success_ratio")
+                    for k in (
+                        "final_score_mean",
+                        "final_success_ratio",
+                        "averaged_score_mean",
+                        "averaged_success_ratio",
+                    )
                 },
             }
         )

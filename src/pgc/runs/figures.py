@@ -34,6 +34,8 @@ POINTS = 400
 SINGLE_TRIALS = 20
 CURVE_TRIALS = 200
 """A curve summarises at most CURVE_TRIALS trials, and draws at most SINGLE_TRIALS one by one."""
+DASHES = ("-", "--", "-.", ":")
+"""Lines that may lie on each other are dashed, so that each is seen."""
 TITLE: dict[str, Any] = {"loc": "left", "fontsize": "medium"}
 COLOURS = ("#1f5fa8", "#c8502c", "#3a8f57", "#7a4fa3", "#b58a1b", "#4f8f9f", "#a03f6b", "#666666")
 
@@ -90,10 +92,8 @@ def comparison(
             colour = COLOURS[i % len(COLOURS)]
             _curve(curves, run, run.scores(CURVE_TRIALS), colour, label=label, thin=False)
             n = np.unique(np.linspace(1, run.config.submissions, POINTS).astype(int))
-            # later lines are thinner, so that equal ones are seen below each other
-            width = 1.2 + 2.4 * (len(runs) - 1 - i) / max(1, len(runs) - 1)
             ratio = metrics.success_ratio(fst, n)
-            ratios.step(n, ratio, where="post", color=colour, lw=width, label=label)
+            ratios.step(n, ratio, DASHES[i % len(DASHES)], where="post", color=colour, label=label)
         _dress_curve(curves, runs[0])
         curves.set_xlim(0, most)
         curves.set_title(f"{runs[0].config.world}: average score μ$_n$", **TITLE)
@@ -106,7 +106,11 @@ def comparison(
             handles = curves.get_legend_handles_labels()
             figure.legend(*handles, fontsize="small", loc="outside lower center", frameon=False)
         else:
-            ratios.legend(fontsize="small", frameon=False, loc="best")
+            curves.get_legend().remove()
+            handles = curves.get_legend_handles_labels()
+            figure.legend(
+                *handles, fontsize="small", loc="outside lower center", ncols=3, frameon=False
+            )
         return _saved(figure, style)
 
 
@@ -153,7 +157,8 @@ def _score_bars(
             capsize=2,
         )
     axes.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize="small")
-    axes.set(ylabel="mean greedy score")
+    bars = "\n(thin lines: middle half of trials)" if len(scores) > 1 else ""
+    axes.set(ylabel=f"mean greedy score{bars}")
     _dress_scores(axes, world)
     if style == "screen":  # a paper has captions
         axes.set_title(title, **TITLE)
@@ -179,12 +184,15 @@ def animation(world: CompiledWorld, episodes: dict[str, list[Any]], *, every: in
     for t in [*range(0, longest, every), *[longest - 1] * 12]:
         for panel, (caption, states) in zip(np.atleast_1d(axes), episodes.items(), strict=True):
             panel.clear()
-            ended = t >= len(states) - 1
+            over = t >= len(states) - 1
+            ended = over and len(states) <= world.max_steps  # and not by the time limit
             for xs, ys in world.sketch(states[min(t, len(states) - 1)]):
                 panel.plot(xs, ys, lw=4, solid_capstyle="round", color=COLOURS[ended])
             panel.axhline(0, color="#999999", lw=1, zorder=0)
             panel.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xticks=[], yticks=[])
             said = f"ended after {len(states) - 1} steps" if ended else f"step {t}"
+            if over and not ended:
+                said = f"all {world.max_steps} steps"
             panel.set_title(f"{caption}: {said}", fontsize=10)
         canvas.draw()
         image = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])

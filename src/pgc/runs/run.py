@@ -122,7 +122,7 @@ class Run:
         |---|---|
         | trial | the number of its trial, from 0 |
         | n | its number among the submissions of its trial, from 1 |
-        | score | ζ, the mean score of the agent's episodes |
+        | score | ζ, the score of the policy that the agent was handed, in its own world |
         | steps | how many steps of its world the agent played |
         | staleness | how many versions had been made since the θ that it played |
         | tick | when it arrived, in virtual time: environment steps |
@@ -136,6 +136,7 @@ class Run:
         return {
             name: np.concatenate([table.column(name).to_numpy() for table in tables])
             for name in tables[0].column_names
+            if name != "bit" or self.config.score_epsilon > 0
         }
 
     def scores(self, most: int | None = None) -> np.ndarray:

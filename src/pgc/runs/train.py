@@ -27,7 +27,7 @@ from pgc.privacy.statement import epsilon_in_words, privacy_statement
 from pgc.runs import figures, metrics
 from pgc.runs.callbacks import Callback, SoFar
 from pgc.runs.collect import collect
-from pgc.runs.episode import outside_the_box
+from pgc.runs.episode import outside_the_box, too_wide, usual_observations
 from pgc.runs.film import check_can_film, learning_film
 from pgc.runs.folder import new_path
 from pgc.runs.in_progress import RunInProgress
@@ -43,6 +43,8 @@ from pgc.runs.progress import (
 from pgc.runs.run import Run
 
 CHECKPOINT_ROWS = 2_000_000
+SPARKS = 10
+"""Blocks in the line of scores, so that a terminal of 80 columns has room for the rest."""
 
 
 def train(
@@ -62,7 +64,8 @@ def train(
 ) -> Run:
     """Trains a policy, and returns the finished run.
 
-    Give settings by name (the flags of `pgc train`), or a `config`, or a run to `resume`.
+    Give settings by name, or a `config`, or a run to `resume`. Settings are the fields of
+    `pgc.TrainConfig`, and the flags of `pgc train --help-all`.
     `engine`, `address` and `processes` say where episodes are played: on this machine, or on a Ray
     cluster. They do not change the result. `run_code` lets a run that is resumed run the code that
     its config names; settings that are given here name your own. `progress` is a function that is
@@ -195,8 +198,11 @@ class Session:
             return
         top = self.problem.training.world.score_threshold
         high = top if math.isfinite(top) else max(known)
-        line = sparkline(known, min(0.0, *known), high)
-        words = f"{done:,} of {in_all:,} submissions  μ = {known[-1]:.1f} {line}"
+        line = sparkline(known, min(0.0, *known), high, SPARKS)
+        of = self.problem.config.submissions
+        trials = f" in {len(self.received)} trials" if len(self.received) > 1 else ""
+        each = int(done) // len(self.received)
+        words = f"{each:,} of {of:,} submissions{trials}  μ = {known[-1]:.1f} {line}"
         self.progress(int(done), in_all, f"{words}  {epsilon_in_words(self.problem)}")
 
     def say(self, phase: str) -> None:
@@ -276,7 +282,12 @@ class Session:
                 f"θ is not finite in {broken} of {len(theta)} trials; try a smaller --learning-rate"
             )
         threshold = self.problem.training.world.score_threshold
-        if math.isfinite(threshold) and not np.isfinite(self.tracker.fst).any():
+        if config.submissions < metrics.WINDOW:
+            found.append(
+                f"{config.submissions} submissions are too few to tell: a success is an average of "
+                f"{metrics.WINDOW} scores"
+            )
+        elif math.isfinite(threshold) and not np.isfinite(self.tracker.fst).any():
             found.append(
                 f"no trial succeeded: ten scores in a row never averaged Θ = {threshold:g}. "
                 "Compare with --epsilon inf: if that fails too, noise is not the reason; look at "
@@ -285,13 +296,27 @@ class Session:
         world, known = self.problem.training.world, self.problem.training.policy
         if config.world not in WORLDS and isinstance(known, ActorCritic) and not broken:
             average = self.simulation.aggregator_field("average")
-            for i, share in outside_the_box(self.problem, average[0]):
+            seen = usual_observations(self.problem, average[0])
+            for i, (low, high) in too_wide(world.observation_bounds, seen):
+                found.append(
+                    f"the public box is wide for number {i}: in a greedy episode it only went from "
+                    f"{low:.3g} to {high:.3g}. A box that is ten times too wide makes a number ten "
+                    f"times harder to learn; give --bounds {i}=low:high"
+                )
+            for i, share in outside_the_box(world.observation_bounds, seen):
                 low, high = world.observation_bounds[i]
                 found.append(
                     f"observations leave the public box by which they are scaled: number {i} was "
                     f"far outside {low:.3g} … {high:.3g} in {share:.0%} of the steps of a greedy "
-                    f"episode; give --bounds {i}=low:high"
+                    "episode. If a good policy would see such values, give --bounds "
+                    f"{i}=low:high"
                 )
+        alike = len(self.problem.training.population.grid()) == 1
+        if config.world not in WORLDS and alike and world.default_psi and not config.public:
+            found.append(
+                "all homes were alike; --population FIELD=low:high says how they differ (FIELD one "
+                f"of {', '.join(world.default_psi._fields)})"
+            )
         assert config.buffer_size is not None
         if self.received.max() < config.buffer_size:
             found.append(

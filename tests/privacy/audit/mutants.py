@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pgc.randomise.mechanisms.base import Guarantee
 from pgc.randomise.mechanisms.clip import clip_elements, clip_l1, clip_l2
 from pgc.randomise.mechanisms.duchi import Duchi
 from pgc.randomise.mechanisms.index_code import IndexCode
@@ -230,3 +231,14 @@ class LongerForZero(Duchi):
     def draw(self, thresholds, secret):
         bit = super().draw(thresholds, secret)
         return np.concatenate([bit, bit]) if thresholds[0] == WORD // 2 else bit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boaster(Duchi):
+    """Promises a twentieth of the ε that it spends."""
+
+    @property
+    def guarantee(self):
+        return Guarantee(
+            epsilon=self.epsilon / 20, nominal_epsilon=self.epsilon, statement="little"
+        )

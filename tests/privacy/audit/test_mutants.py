@@ -109,3 +109,8 @@ def judge_floats():
         claim=None,
         error=0.01,
     )
+
+
+def test_a_promise_that_is_less_than_what_is_spent_is_caught(bits_of_a_seed):
+    row = audit_mechanism(mutants.Boaster(dim=4, epsilon=1.0, clip=1.0), "simulated", seed=0)
+    assert row.claim == 0.05 and row.verdict == "FAIL"

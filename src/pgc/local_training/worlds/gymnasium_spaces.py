@@ -120,8 +120,7 @@ def acting_of(space: Any, name: str) -> Acting:
     )
     if not all(math.isfinite(x) for x in (*low, *high)):
         raise PgcError(
-            f"{name} has actions without bounds; wrap it in gymnasium.wrappers.RescaleAction or "
-            "ClipAction"
+            f"{name} has actions without bounds; give its action_space finite ones, low and high"
         )
     return Acting(Gaussian(low, high), 0, space.shape, space.dtype)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pgc.errors import PgcError, load
+from pgc.errors import PgcError, did_you_mean, load
 from pgc.local_training.worlds.acrobot import Acrobot
 from pgc.local_training.worlds.base import CompiledWorld, Transition, World
 from pgc.local_training.worlds.bounds import parse_bounds
 from pgc.local_training.worlds.cartpole import CartPole
 from pgc.local_training.worlds.mountain_car import MountainCar
+from pgc.local_training.worlds.own import own_world
 from pgc.local_training.worlds.pendulum import Pendulum
 from pgc.local_training.worlds.population import Population, Variation
 from pgc.local_training.worlds.public_play import PUBLIC_STEPS
@@ -17,13 +18,8 @@ from pgc.local_training.worlds.public_play import PUBLIC_STEPS
 WORLDS: dict[str, type[CompiledWorld]] = {
     world.name: world for world in (CartPole, Acrobot, MountainCar, Pendulum)
 }
-
-
-NEEDED = (
-    "observation_dim", "actions", "max_steps", "score_threshold", "observation_bounds",
-    "default_psi",
-)  # fmt: skip
-"""What a compiled world must say of itself."""
+BUILT_IN = dict(WORLDS)
+"""The worlds of pgc itself. `WORLDS` may be added to."""
 
 
 class Settings(Protocol):
@@ -72,17 +68,18 @@ def make_world(
     `max_steps` and `threshold` (Θ) replace the defaults, and a box that is not given is found by
     `public_steps` of play.
     """
+    if name in WORLDS and name not in BUILT_IN:
+        return _own(WORLDS[name], name, max_steps, threshold, bounds)
     if name in WORLDS:
         if (max_steps, threshold) != (None, None):
             raise PgcError(
                 f"max_steps and threshold are for worlds of your own; {name} has its own"
             )
-        world = WORLDS[name]()
-        world.name = name  # also of one that somebody added to WORLDS
-        return _in_box(world, bounds)
+        return _in_box(WORLDS[name](), bounds)
     if ":" not in name:
+        near = did_you_mean(name, [*WORLDS, *_registered(name)])
         kinds = "gymnasium:ID, gymnax:ID, or MODULE:CLASS of a world of your own"
-        raise PgcError(f"unknown world '{name}'; choose one of: {', '.join(WORLDS)}; {kinds}")
+        raise PgcError(f"unknown world '{name}'{near}; choose one of: {', '.join(WORLDS)}; {kinds}")
     if name.startswith("gymnax:"):
         from pgc.local_training.worlds.gymnax_world import gymnax_world  # an extra
 
@@ -103,18 +100,20 @@ def _own(
     threshold: float | None,
     bounds: tuple[str, ...] | None,
 ) -> CompiledWorld:
-    """Returns a user's own compiled world, which is known by MODULE:CLASS."""
-    try:
-        world = kind()
-    except TypeError as error:  # a method is missing, or the constructor wants arguments
-        raise PgcError(f"{name} cannot be made ({error})") from None
-    for needed in NEEDED:
-        if not hasattr(world, needed):
-            raise PgcError(f"{name} has no {needed} (docs/add-a-world.md)")
-    world.name = name
+    """Returns a user's own compiled world."""
+    world = own_world(kind, name)
     world.max_steps = world.max_steps if max_steps is None else max_steps
     world.score_threshold = world.score_threshold if threshold is None else threshold
     return _in_box(world, bounds)
+
+
+def _registered(name: str) -> list[str]:
+    """Returns gymnasium:NAME, if Gymnasium has an environment of that name."""
+    try:
+        from gymnasium import registry
+    except ImportError:
+        return []
+    return [f"gymnasium:{known}" for known in registry if known.lower() == name.lower()]
 
 
 def _in_box(world: CompiledWorld, bounds: tuple[str, ...] | None) -> CompiledWorld:

@@ -11,6 +11,7 @@ support test included. The bound of a row is the larger of the two.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -67,6 +68,8 @@ class Subject:
     source: Source
     event: Event | None
     candidates: Sequence[np.ndarray]
+    promise: float = math.inf
+    """The ε of its guarantee, which is what is audited where it is less than `epsilon`."""
 
 
 def audit_mechanism(
@@ -98,6 +101,7 @@ def subject(
         source(mechanism, path, rng),
         event,
         inputs(mechanism.dim, mechanism.clip, event, rng) + extremes(mechanism),
+        mechanism.guarantee.epsilon,
     )
 
 
@@ -111,7 +115,7 @@ def score_subject(epsilon: float, path: str, rng: np.random.Generator) -> Subjec
 
 def judge(it: Subject, *, claim: float | None, error: float, power: float = POWER) -> Row:
     """Runs both tests, and returns the row with the verdict."""
-    claim = it.epsilon if claim is None else claim
+    claim = min(it.epsilon, it.promise) if claim is None else claim
     likely = 0.5 if it.event is None else it.event.likely
     n = samples_for(
         it.epsilon, likely, min(it.epsilon / TELL_APART, claim * 0.999), error / 2, power

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeVar
 
-from pgc.errors import PgcError, load
+from pgc.errors import PgcError, did_you_mean, in_one_line, load
 from pgc.randomise.mechanisms.base import Guarantee, Mechanism
 from pgc.randomise.mechanisms.duchi import Duchi
 from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE, LAST_OUTSIDE, LIFTED, WireForm
@@ -104,8 +104,8 @@ def find_mechanism(name: str) -> type[Mechanism]:
         return found
     if name not in MECHANISMS:
         raise PgcError(
-            f"unknown mechanism '{name}'; choose one of: {', '.join(MECHANISMS)}; or MODULE:CLASS "
-            "of your own"
+            f"unknown mechanism '{name}'{did_you_mean(name, MECHANISMS)}; choose one of: "
+            f"{', '.join(MECHANISMS)}; or MODULE:CLASS of your own"
         )
     return MECHANISMS[name]
 
@@ -131,7 +131,14 @@ def make_mechanism(
         inner = kind.make(dim=dim + 1, epsilon=epsilon, clip=1.0, **options)
         assert isinstance(inner, OnSphere)
         return NormLift(dim=dim, epsilon=epsilon, clip=clip, inner=inner)
-    return kind.make(dim=dim, epsilon=epsilon, clip=clip, **options)
+    made = kind.make(dim=dim, epsilon=epsilon, clip=clip, **options)
+    try:
+        made.guarantee  # noqa: B018 - a promise that cannot be stated is refused before any work
+    except PgcError:
+        raise
+    except Exception as error:  # whatever a user's code does
+        raise PgcError(f"{name} cannot state its guarantee ({in_one_line(error)})") from None
+    return made
 
 
 def fitted(name: str, *, dim: int, epsilon: float, **options: Any) -> Mechanism:

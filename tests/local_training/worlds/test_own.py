@@ -1,0 +1,126 @@
+"""A compiled world of one's own: mistakes are one line, and actions stay within their range."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pgc.worlds import CompiledWorld, Transition
+
+import pgc
+from pgc.config import configure
+from pgc.config.problem import build
+from pgc.errors import PgcError
+from pgc.local_training.worlds.own import own_world
+from pgc.local_training.worlds.registry import WORLDS
+from pgc.spaces import Categorical, Gaussian
+
+
+class Psi(NamedTuple):
+    wind: float = 0.1
+
+
+class Sled(CompiledWorld):
+    observation_dim, max_steps, score_threshold = 1, 20, 15.0
+    actions = Gaussian(low=(-1.0,), high=(1.0,))
+    observation_bounds = ((-1.0, 1.0),)
+    default_psi = Psi()
+
+    def reset(self, key, psi):
+        return jax.random.uniform(key, minval=-0.5, maxval=0.5)
+
+    def step(self, key, state, action, psi):
+        state = state + 0.1 * action[0] + 0.1 * psi.wind
+        return Transition(state, 1.0 - jnp.abs(state), jnp.abs(state) > 2)
+
+    def observe(self, state):
+        return state[None]
+
+
+class Wide(Sled):
+    def observe(self, state):
+        return jnp.stack([state, state])
+
+
+class Branches(Sled):
+    def step(self, key, state, action, psi):
+        return super().step(key, state if state > 0 else -state, action, psi)
+
+
+class Tuples(Sled):
+    def step(self, key, state, action, psi):
+        return tuple(super().step(key, state, action, psi))
+
+
+class Scalar(Sled):
+    actions = Categorical(2)  # an action is a number, not a vector
+
+
+class Vector(Sled):
+    def step(self, key, state, action, psi):
+        return super().step(key, state, action, psi)._replace(reward=state[None])
+
+
+class Grows(Sled):
+    def step(self, key, state, action, psi):
+        return super().step(key, state, action, psi)._replace(state=jnp.stack([state, state]))
+
+
+class Boxes(Sled):
+    observation_bounds = ((-1.0, 1.0), (-1.0, 1.0))
+
+
+class Needs(Sled):
+    def __init__(self, wind):
+        self.wind = wind
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (Wide, r"observe returns the shape \(2,\), and observation_dim is 1"),
+        (Branches, "step cannot be compiled by JAX .*Tracer"),
+        (Tuples, "step must return a Transition"),
+        (Scalar, "step cannot be compiled by JAX"),
+        (Vector, "step returns a reward of shape"),
+        (Grows, "a state that is not like that of reset"),
+        (Boxes, "2 observation_bounds, and observation_dim is 1"),
+        (Needs, "cannot be made"),
+    ],
+)
+def test_a_mistake_is_one_line(kind, why):
+    with pytest.raises(PgcError, match=why) as refused:
+        own_world(kind, "mine:World")
+    assert "\n" not in str(refused.value)
+
+
+def test_actions_reach_a_world_within_their_range():
+    world = own_world(Sled, "sled")
+    moved = world.step(None, jnp.zeros(()), jnp.asarray([7.0]), Psi(wind=0.0))
+    assert float(moved.state) == pytest.approx(0.1)
+
+
+def test_a_class_in_a_notebook_or_a_registered_one_is_a_world(monkeypatch):
+    by_class = build(configure(world=Sled, population="wind=0:0.2"))
+    assert by_class.config.world == f"{__name__}:Sled" and by_class.training.world.max_steps == 20
+    monkeypatch.setitem(WORLDS, "sled", Sled)
+    assert build(configure(world="sled", threshold=5.0)).training.world.score_threshold == 5.0
+
+
+def test_a_run_that_failed_at_its_start_leaves_its_folder_free(tmp_path, monkeypatch):
+    from pgc.runs import train as module
+
+    def fail(*_):
+        raise RuntimeError("while it compiled")
+
+    monkeypatch.setattr(module, "simulation_of", fail)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="while it compiled"):
+            pgc.train(world=Sled, out=tmp_path / "run")
+    (tmp_path / "run" / "metrics" / "part-00000.parquet").write_bytes(b"")
+    with pytest.raises(PgcError, match="is not empty"):
+        pgc.train(world=Sled, out=tmp_path / "run")
+    assert np.array_equal(
+        sorted(p.name for p in (tmp_path / "run").iterdir()), ["config.yaml", "metrics"]
+    )
