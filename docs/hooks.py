@@ -65,12 +65,32 @@ def command_line() -> str:
     from pgc.cli.main import COMMANDS, main
 
     parts = ["# Command line", "", "`pgc COMMAND --help` prints the flags that are used most."]
-    for verb, summary in COMMANDS.items():
+    for verb in COMMANDS:
         said = io.StringIO()
         with redirect_stdout(said), suppress(SystemExit):
             main([verb, "--help-all"])
-        parts += ["", f"## pgc {verb}", "", f"To {summary}.", "", "```text", said.getvalue(), "```"]
+        parts += ["", f"## pgc {verb}", "", *_as_list(said.getvalue().splitlines())]
     return "\n".join(parts)
+
+
+def _as_list(lines: list[str]) -> list[str]:
+    """Returns the lines of a command's help as a list of flags, each with its text."""
+    made: list[str] = []
+    for line in lines:
+        words = line.strip()
+        if line.startswith(" " * 6) and made[-1].startswith(":"):
+            made[-1] += f" {words}"
+        elif line.startswith(" " * 6):
+            made.append(f":   {words}")
+        elif line.startswith("  "):
+            made += ["", f"`{words}`"]
+        elif line.startswith("usage:"):
+            made += [f"`{words.removeprefix('usage: ')}`", ""]
+        elif words and len(words) < 60 and not words.endswith((".", ":")):  # the title of a group
+            made += ["", f"**{words}**"]
+        else:
+            made.append(words)
+    return made
 
 
 def examples() -> str:

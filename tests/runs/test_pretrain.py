@@ -150,12 +150,14 @@ def test_where_a_start_came_from_is_never_lost(made, tmp_path):
     assert statement(start=theta)["start"].startswith("unknown")
 
 
-def test_principal_directions_are_as_long_as_one_deviation():
+def test_principal_directions_are_as_long_as_the_steps_along_them():
     rng = np.random.default_rng(0)
-    points = rng.normal(size=(4000, 3)) * [3.0, 1.0, 0.1] + 7
-    np.testing.assert_allclose(np.abs(principal(points, 2)), [[3, 0, 0], [0, 1, 0]], atol=0.12)
-    assert principal(points * [1, 1, 0.01], 3).shape == (2, 3)  # what hardly differs is left out
-    assert principal(np.ones((5, 3)), 2).shape == (0, 3)
+    steps = rng.normal(size=(4000, 3)) * [3.0, 1.0, 0.1]
+    np.testing.assert_allclose(np.abs(principal(steps, 2)), [[3, 0, 0], [0, 1, 0]], atol=0.12)
+    assert principal(steps * [1, 1, 0.01], 3).shape == (2, 3)  # what hardly differs is left out
+    common = np.tile([0.0, 2.0, 0.0], (5, 1))  # a step that all homes have in common is a direction
+    np.testing.assert_allclose(principal(common, 2), [[0, 2, 0]])
+    assert principal(np.zeros((5, 3)), 2).shape == (0, 3)
 
 
 def test_how_large_a_search_left_the_outputs_makes_no_difference():

@@ -124,7 +124,7 @@ class TrainConfig:
     """σ of evolution: the standard deviation of the policies that are tried around θ, in the
     coordinates that are reported. By default such that their outputs differ from those of θ by the
     same amount in any subspace: 1 with four observations, less with more of them. In a learnt
-    subspace 0.6, where 1 is one standard deviation of the good policies."""
+    subspace 0.6, where 1 is about as far as good policies lie from the start."""
     action: Literal["sampled", "argmax"] = "sampled"
     """How agents choose actions in training episodes: sampled from π, or as the argmax of π.
     Evolution always takes the argmax (for continuous actions, the mean)."""

@@ -39,7 +39,7 @@ UNITS = 16
 UNITS_EACH = 4
 """A layer of ReLU units expresses linear functions well with so many units for each observation."""
 LEARNT_SPREAD = 0.6
-"""σ in a learnt subspace, in standard deviations of the good policies from which it was learnt."""
+"""σ in a learnt subspace, relative to how far good policies lie from the start."""
 LEARNT_EPISODES = 20
 """The fewest local episodes in a learnt subspace, where good policies differ little from each
 other, and at small ε."""

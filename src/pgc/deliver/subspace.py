@@ -222,10 +222,11 @@ class LearntSubspace:
     """The few directions of θ in which good policies differ when ψ varies, found in a public
     simulator (`pgc pretrain`).
 
-    They are the same for every θ. A step of length 1 in one of them is one standard deviation of
-    the good policies, so the simulator decides how far agents look in each. Noise then has k
-    dimensions, whatever d is; what no mixture of the good policies resembles is never found. (Where
-    outputs are capped, the cap also scales the policy's head, which changes no greedy action.)
+    They are the same for every θ. A step of length 1 in one of them is about as far as good
+    policies lie from the start, so the simulator decides how far agents look in each. Noise then
+    has k dimensions, whatever d is; what no mixture of the good policies resembles is never found.
+    (Where outputs are capped, the cap also scales the policy's head, which changes no greedy
+    action.)
     """
 
     policy: Flat

@@ -13,17 +13,18 @@ SHORTEST = 0.01
 """A direction that is shorter than this times the first one is left out."""
 
 
-def principal(points: np.ndarray, count: int) -> np.ndarray:
-    """Returns the first principal directions of points (n, k), at most `count` of them.
+def principal(steps: np.ndarray, count: int) -> np.ndarray:
+    """Returns the first principal directions of steps (n, k), at most `count` of them.
 
-    Each is as long as one standard deviation of the points along it. Directions in which the
-    points hardly differ are left out.
+    A step leads from where private learning starts to a home's own policy. What all of them have in
+    common is a direction too, and often the one that matters most: so they are not centred. Each
+    direction is as long as the root mean square of the steps along it. Directions in which steps
+    are very short are left out.
     """
-    away = points - points.mean(axis=0)
-    _, sizes, rows = np.linalg.svd(away, full_matrices=False)
+    _, sizes, rows = np.linalg.svd(steps, full_matrices=False)
     long = int(np.sum(sizes > max(SHORTEST * sizes[0], 1e-9)))
     kept = min(count, long)
-    made = rows[:kept] * (sizes[:kept, None] / math.sqrt(len(points) - 1))
+    made = rows[:kept] * (sizes[:kept, None] / math.sqrt(len(steps)))
     # a direction and its opposite are the same subspace: take one of them, on any machine
     signs = np.sign(made[np.arange(len(made)), np.abs(made).argmax(axis=1)])
     signed: np.ndarray = made * signs[:, None]

@@ -8,8 +8,8 @@ third begin at the result of the first:
     worlds    one policy for each of some homes, whose ψ lie evenly in what may be out there
     robust    one policy for all that may be out there
 
-The differences between the homes' own policies span the learnt subspace: their principal
-directions, each as long as one standard deviation of those policies.
+The steps from the start of private learning to the homes' own policies span the learnt subspace:
+their principal directions, each as long as the root mean square of those steps along it.
 """
 
 from __future__ import annotations
@@ -199,18 +199,18 @@ class Pretraining:
         for i, psi in enumerate(homes, 1):
             x = self.best(usual, basis, psi, True, f"home {i} of {len(homes)}")
             own.append(self.better(usual, usual + basis @ x, [psi]))
-        moved = [np.linalg.lstsq(basis, theta - usual, rcond=None)[0] for theta in own]
-        xs = comparable(cap, usual, basis, np.stack(moved))
-        rows = principal(xs, self.settings.directions)
-        if len(rows) >= 2:
-            arrays["directions"] = (rows @ basis.T).astype(np.float32)
-        found["directions"] = len(arrays.get("directions", ()))
         one = usual
         if self.settings.robust:
             x = self.best(usual, basis, varied, True, "one policy for all")
             one = self.better(usual, of_one_size(cap, usual + basis @ x), homes)
             found["start"] = "usual" if one is usual else "one for all"
             arrays["averaged"] = one[None].astype(np.float32)
+        moved = [np.linalg.lstsq(basis, theta - usual, rcond=None)[0] for theta in (*own, one)]
+        *xs, start = comparable(cap, usual, basis, np.stack(moved))
+        rows = principal(np.stack(xs) - start, self.settings.directions)
+        if len(rows) >= 2:
+            arrays["directions"] = (rows @ basis.T).astype(np.float32)
+        found["directions"] = len(arrays.get("directions", ()))
         found["homes"] = self.judged(varied, homes, usual, own, one)
         return arrays, found
 
