@@ -22,6 +22,7 @@ NEEDED = (
     "pgc/studies/templates",
     "pgc/studies/reproduction/templates",
     "pgc/studies/frontier/templates",
+    "pgc/studies/suite/templates",
 )
 
 

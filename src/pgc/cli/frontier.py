@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pgc.cli.fields import Address, Engine, Json, Out, ResumeStudy, RunCode
 from pgc.cli.study import study_command
+from pgc.errors import PgcError
+
+if TYPE_CHECKING:
+    from pgc.runs.folder import Folder
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,12 @@ class Frontier:
     """The world that agents live in, as in pgc train; it may play on the host."""
     seed: int = 0
     """Fixes everything: same seed, same machine type, same numbers."""
+    suite: bool = False
+    """Compare several worlds in place of several mechanisms: CartPole, Acrobot, MountainCar,
+    Pendulum and, if it is installed, LunarLander, at four ε, beside noise alone and a public start.
+    Hours, where a world is slow."""
+    worlds: tuple[str, ...] | None = None
+    """With --suite: only these worlds, such as cartpole acrobot."""
     quick: bool = False
     """Make a small report in about a minute: three ways to report, four ε, 4 trials of 200 reports.
     Every figure says so."""
@@ -39,6 +51,39 @@ class Frontier:
 
 def frontier(given: list[str]) -> int:
     """Runs `pgc frontier` with the given flags."""
-    from pgc.studies.frontier.frontier import frontier as run  # names a missing extra itself
+    return study_command(Frontier, "frontier", given, _run)
 
-    return study_command(Frontier, "frontier", given, run)
+
+def _run(
+    *,
+    suite: bool,
+    worlds: tuple[str, ...] | None,
+    submissions: int | None,
+    world: str,
+    run_code: bool,
+    resume: Path | None,
+    **common: Any,
+) -> Folder:
+    """Runs the comparison of mechanisms, or that of worlds."""
+    # these name a missing extra themselves
+    if suite or (resume is not None and is_suite(resume)):
+        if submissions is not None or world != "cartpole":
+            raise PgcError("--suite chooses --submissions itself, and its worlds by --worlds")
+        from pgc.studies.suite.suite import suite as run_suite
+
+        return run_suite(worlds=worlds, resume=resume, **common)
+    if worlds is not None:
+        raise PgcError("--worlds belongs to --suite; one world is chosen by --world")
+    from pgc.studies.frontier.frontier import frontier as run_frontier
+
+    return run_frontier(
+        submissions=submissions, world=world, run_code=run_code, resume=resume, **common
+    )
+
+
+def is_suite(folder: Path) -> bool:
+    """Returns whether a folder was made with --suite."""
+    try:
+        return "worlds:" in (folder / "config.yaml").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False

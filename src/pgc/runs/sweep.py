@@ -25,6 +25,7 @@ from pgc.engines.backend import Backend, batch_key, plays_on_host, scores_of, si
 from pgc.engines.crew import Crew
 from pgc.engines.simulation import Arrivals, Simulation
 from pgc.errors import PgcError
+from pgc.local_training.worlds.population import Population
 from pgc.runs import metrics
 from pgc.runs.collect import collect
 from pgc.runs.folder import Folder
@@ -47,6 +48,8 @@ class Cell:
     """How many trials, from the first on, run to the end and give the curves and the final scores;
     None means all of them. The others stop once they have succeeded, which does not change their
     first success time."""
+    judged: tuple[str, ...] | None = None
+    """The population in whose homes the policies are scored, if it is not the cell's own."""
 
     @cached_property
     def problem(self) -> Problem:
@@ -157,6 +160,9 @@ class Batch:
         They are NaN for trials that did not run to the end.
         """
         training = self.problems[0].training  # world, policy and population are part of the program
+        judged, population = self.cells[0].judged, training.population
+        if judged is not None:
+            population = Population.parse(training.world, judged)
         made = {}
         for name in ("theta", "average"):
             thetas, scores = (
@@ -168,7 +174,7 @@ class Batch:
                     (cell.config.eval_episodes, cell.config.seed) == setting for cell in self.cells
                 ]
                 which = np.repeat(like, np.diff(self.first)) & ~self.stops
-                psis, (episodes, seed) = training.population.grid(), setting
+                psis, (episodes, seed) = population.grid(), setting
                 found = scores_of(
                     self.problems[0], thetas[which], psis, episodes=episodes, seed=seed, crew=crew
                 )
@@ -350,7 +356,7 @@ def _figure_trials(cell: Cell) -> int:
 def _batches(cells: Sequence[Cell]) -> list[Batch]:
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(batch_key(cell.problem), []).append(cell)
+        groups.setdefault((batch_key(cell.problem), cell.judged), []).append(cell)
     return compiled_simulation.on_every_core(Batch, groups.values())
 
 

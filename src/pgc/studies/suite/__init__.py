@@ -1,0 +1,1 @@
+"""`pgc frontier --suite`: several worlds over ε, in one report."""
