@@ -100,6 +100,8 @@ def train(given: list[str]) -> int:
         print("Θ, the score of a success    none: --threshold gives one")
     if run.config.bounds is not None:
         print(f"{'observations scaled by':<26} {_short(run.config.bounds)}  (--bounds)")
+    pictures = [name for name in ("curve.png", "learning.gif") if (run.path / name).exists()]
+    print(f"{'pictures in the folder':<26} {', '.join(pictures)}")
     for words in summary["warnings"]:
         print(f"warning: {words}")
     if ended:

@@ -237,7 +237,9 @@ def test_a_torch_module_plays_on_the_host(tmp_path, rng):
     theta, observations = policy.own.start.astype(float), rng.normal(size=(9, 4))
     to_outputs = rng.normal(size=(9, 2))
     g = policy.backward(theta, policy.forward(theta, observations), to_outputs, np.zeros(9))
-    step = 1e-2 * rng.normal(size=len(theta))
+    # along g and somewhat off it, so that neither kinks nor float32 matter
+    aside = rng.normal(size=len(theta))
+    step = 1e-2 * (g / np.linalg.norm(g) + 0.5 * aside / np.linalg.norm(aside))
     ends = [
         np.sum(policy.forward(theta + sign * step, observations).outputs * to_outputs)
         for sign in (1, -1)

@@ -9,6 +9,7 @@ from typing import Any
 from pgc.runs.figures import new_figure
 from pgc.studies.pages import Files, saved
 
+GREY = "#5c666d"
 COLOURS = ("#c8502c", "#1f5fa8", "#2e7d4f", "#8457a5", "#b58900", "#5c666d", "#1a9aa0")
 
 
@@ -57,7 +58,8 @@ def by_epsilon(
     if top is not None and ceiling is not None:
         axes.set_yscale("log")
         axes.axhline(top, color="#5c666d", lw=0.8)
-        axes.text(0.2, ceiling, "no success", va="bottom", fontsize=8, color="#5c666d")
+        at = axes.get_yaxis_transform()  # x as a share of the width
+        axes.text(0.03, ceiling, "no success", va="bottom", fontsize=8, color=GREY, transform=at)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, fontsize=8, ncols=4, loc="outside lower center")
     return saved(figure, note)
