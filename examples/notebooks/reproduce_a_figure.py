@@ -10,7 +10,7 @@
 # %% [markdown]
 # # Reproduce a figure
 #
-# The paper's Figure 2 shows how many of its trials have succeeded after n submissions: CartPole, Projected Random Sign (PRS), several ε. This
+# The paper's Figure 3 shows how many of its trials have succeeded after n submissions: CartPole, Projected Random Sign (PRS), several ε. This
 # notebook makes a small version of it in a minute: fewer trials and fewer submissions than the paper's 90,000. `pgc reproduce` makes all of the
 # paper's tables and figures.
 #
