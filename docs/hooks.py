@@ -37,8 +37,10 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
 
 
 def on_post_template(output_content: str, **_: Any) -> str:
-    """Does the same in pages that are not made from Markdown."""
-    return WORKER.sub("/file-search.js", output_content)
+    """Does the same in pages that are not made from Markdown (404.html, which only a server shows,
+    at any path: there is no script in the place of ours, and none is needed).
+    """
+    return WORKER.sub("", output_content)
 
 
 def on_post_build(config: Any) -> None:

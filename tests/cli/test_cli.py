@@ -302,6 +302,8 @@ def test_no_output_states_an_epsilon_that_does_not_hold(capsys, tmp_path):
 def test_compare_says_where_noise_alone_does_as_well(finished, capsys, tmp_path):
     control = tmp_path / "control"
     shutil.copytree(finished, control)
+    config = (control / "config.yaml").read_text()
+    (control / "config.yaml").write_text(config.replace("control: false", "control: true"))
     said = json.loads((finished / "summary.json").read_text())
     for score, warned in (
         (said["averaged_score_mean"] + 1, True),
@@ -311,6 +313,14 @@ def test_compare_says_where_noise_alone_does_as_well(finished, capsys, tmp_path)
         (control / "summary.json").write_text(json.dumps(made))
         assert main(["compare", str(finished), str(control), "--out", str(tmp_path / "c")]) == 0
         assert ("no better than that of a control" in capsys.readouterr().out) == warned
+    other = config.replace("control: false", "control: true").replace(
+        "epsilon: 1.0", "epsilon: 9.0"
+    )
+    (control / "config.yaml").write_text(other)  # not a control of this run
+    made = {**said, "control": True, "averaged_score_mean": 1e9}
+    (control / "summary.json").write_text(json.dumps(made))
+    assert main(["compare", str(finished), str(control), "--out", str(tmp_path / "c")]) == 0
+    assert "no better" not in capsys.readouterr().out
 
 
 def test_figures_for_a_paper_are_vectors(finished, tmp_path):

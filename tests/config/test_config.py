@@ -8,6 +8,7 @@ from pgc.config import PRESETS, TrainConfig, configure, from_yaml, rules, to_yam
 from pgc.config.problem import build, resolve
 from pgc.errors import PgcError
 from pgc.randomise.mechanisms.none import NoPrivacy
+from pgc.randomise.mechanisms.registry import MECHANISMS
 
 
 @pytest.mark.parametrize(
@@ -206,3 +207,23 @@ def test_a_built_in_world_is_scaled_by_good_play_and_says_so():
     own = build(configure(world="acrobot", bounds=("5=-9:9",))).training.recipe.bounds
     assert own[5] == (-9, 9) and own[4] == (-2.5, 2.5)
     assert build(configure()).config.bounds is None  # CartPole's box is that of good play already
+
+
+@pytest.mark.parametrize("lift", [False, True])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_problem_built_again_from_its_own_config_is_the_same(name, lift):
+    """config.yaml states what the mechanism was made with, so a run that is resumed has the same mechanism."""
+    for more in ({}, {"reduced_dim": 3}, {"code_size": 16}, {"clip": 0.5}, {"preset": "paper"}):
+        try:
+            made = build(configure(mechanism=name, epsilon=2.0, lift=lift, **more))
+        except PgcError:
+            continue  # not every mechanism takes every option
+        again = build(from_yaml(to_yaml(made.config)))
+        assert again.config == made.config
+        assert (
+            again.randomiser.mechanism == made.randomiser.mechanism
+            or not made.randomiser.mechanism.clips
+        ), more
+        one, other = (problem.randomiser.mechanism.core for problem in (again, made))
+        for field in ("sampled", "reduced_dim", "code_size", "epsilon"):
+            assert getattr(one, field, None) == getattr(other, field, None), (more, field)

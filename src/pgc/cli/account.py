@@ -22,7 +22,8 @@ class Account:
 
     epsilon: float | None = None
     """ε of all that one agent ever sends, as in pgc train. The largest ε of one gradient is
-    computed from it."""
+    computed from it, by basic composition, which is what pgc train and a ledger do, and by
+    optimal composition, which holds at --delta only."""
     epsilon_per_submission: float | None = None
     """ε of the gradient in one submission, if --epsilon is not given. What T of them cost together
     is computed from it. By default 1."""
@@ -62,7 +63,7 @@ ACCOUNT_LINES = {
     "target": "total that they may cost",
     "largest_epsilon_basic": "largest ε of one gradient, basic composition",
     "largest_epsilon_optimal": "                           optimal composition, at δ",
-    "epsilon": "ε of one gradient",
+    "epsilon": "what follows is for this ε of one gradient",
     "score_epsilon": "ε_b of its noisy boolean",
     "total_basic": "T submissions cost, basic composition (δ = 0)",
     "total_optimal": "                   optimal composition, at δ",

@@ -41,10 +41,13 @@ def compare(given: list[str]) -> int:
     )
     if args.json:
         return print_json(result)
-    given = [name for name in result["differs"] if name not in FOLLOW]
-    ruled = [name for name in result["differs"] if name in FOLLOW]
-    so = f" (and in what follows from that: {', '.join(map(flag, ruled))})" if ruled else ""
-    print(f"the runs differ in: {', '.join(map(flag, given)) or 'nothing else'}{so}")
+    differs, ruled = result["differs"], [name for name in result["differs"] if name in FOLLOW]
+    if ruled and ruled != differs:
+        differs = [name for name in differs if name not in FOLLOW]
+        so = f" (and in {', '.join(map(flag, ruled))}, which may follow from that)"
+    else:
+        so = ""
+    print(f"the runs differ in: {', '.join(map(flag, differs)) or 'nothing'}{so}")
     print(
         f"FST, success and AUC: over the first {result['compared_submissions']:,} submissions. "
         "Scores: at the end of each run\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import json
 import re
@@ -15,7 +14,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff
 
 from pgc.cli.help import ASKS, ASKS_ALL, Flag, flags, print_help
-from pgc.errors import PgcError
+from pgc.errors import PgcError, did_you_mean
 
 Command = TypeVar("Command")
 
@@ -58,9 +57,7 @@ def _refuse_unknown(given: list[str], known: list[Flag], more: str) -> None:
     for word in given:
         name = word.partition("=")[0].replace("_", "-")
         if name.startswith("--") and name not in names:
-            near = difflib.get_close_matches(name, names, 1, 0.7)
-            meant = f" (did you mean {near[0]}?)" if near else ""
-            raise PgcError(f"there is no flag {name}{meant}; {more}")
+            raise PgcError(f"there is no flag {name}{did_you_mean(name, names)}; {more}")
 
 
 def _one_line(box: str, known: list[Flag]) -> str:

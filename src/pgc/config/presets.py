@@ -62,6 +62,10 @@ def configure(**settings: Any) -> TrainConfig:
             f"unknown setting(s): {', '.join(sorted(unknown))}; pgc train --help lists them"
         )
     values = {name: _plain(value) for name, value in settings.items()}
+    if hasattr(values.get("start"), "__array__"):
+        from pgc.config.start import inline  # which needs this module
+
+        values["start"] = inline(np.asarray(values["start"]))
     for name in ("population", "bounds"):
         if isinstance(values.get(name), str):  # one variation, or one range
             values[name] = (values[name],)
@@ -69,13 +73,9 @@ def configure(**settings: Any) -> TrainConfig:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as a config holds it: a list as a tuple, a class as MODULE:CLASS, a path or a
-    `Run` as text, and an array (θ_0 of a start) as the text in which configs hold it.
+    """Returns a value as a config holds it: a list as a tuple, a class as MODULE:CLASS, and a path
+    or a `Run` as text.
     """
-    if isinstance(value, np.ndarray):
-        from pgc.config.start import inline  # which needs this module
-
-        return inline(value)
     if isinstance(value, type):  # a world or a mechanism of one's own
         return f"{value.__module__}:{value.__qualname__}"
     if isinstance(value, os.PathLike):

@@ -168,13 +168,13 @@ def build(config: TrainConfig) -> Problem:
 
 def _with_parameters(config: TrainConfig, mechanism: Mechanism) -> TrainConfig:
     """Returns the config with the parameters that its mechanism has, so that config.yaml and
-    privacy.json state the same; None for those that it does not have.
+    privacy.json state the same, and a problem that is built from it again is the same.
     """
     return replace(
         config,
         clip=config.clip if mechanism.clips else None,
-        code_size=getattr(mechanism.core, "code_size", None),
-        reduced_dim=getattr(mechanism.core, "reduced_dim", None),
+        code_size=getattr(mechanism.core, "code_size", config.code_size),
+        reduced_dim=getattr(mechanism.core, "reduced_dim", config.reduced_dim),
     )
 
 

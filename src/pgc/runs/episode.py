@@ -26,8 +26,10 @@ FILLED = 0.05
 
 
 def usual_observations(problem: Problem, theta: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Returns the observations (steps, n) of one greedy episode of `theta` in the first home."""
-    psi = problem.training.population.grid()[0]
+    """Returns the observations (steps, n) of one greedy episode of `theta` in the usual world,
+    which is public.
+    """
+    psi = problem.training.world.default_psi
     return np.array(greedy_observations(problem, theta, psi, seed), float)
 
 

@@ -165,7 +165,7 @@ def compare(
                 },
             }
         )
-    beaten = _no_better_than_control(summaries, labels)
+    beaten = _no_better_than_control(opened, labels)
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or {p.name for p in folder.iterdir()} - MADE):
         raise PgcError(f"{folder} holds something other than a comparison; choose another --out")
@@ -173,6 +173,8 @@ def compare(
         folder.mkdir(parents=True, exist_ok=True)
         where = Folder(folder)
         drawn = figures.comparison(opened, whole, labels, style)
+        for name in MADE:  # of an earlier comparison
+            (folder / name).unlink(missing_ok=True)
         where.write(f"compare.{figures.file_type(style)}", drawn)
         compared = {
             "compared_submissions": shortest,
@@ -189,19 +191,24 @@ def compare(
     return result
 
 
-def _no_better_than_control(
-    summaries: Sequence[dict[str, Any]], labels: Sequence[str]
-) -> list[str]:
-    """Returns the labels of the runs whose averaged policy scores no more than that of a control.
+def _no_better_than_control(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
+    """Returns the labels of the runs whose averaged policy scores no more than that of their
+    control, which differs from them in nothing but the zero gradient and the seed.
 
     A control has the same noise and no gradient, so what it reaches was not learnt.
     """
-    controls = [s["averaged_score_mean"] for s in summaries if s["control"]]
-    return [
-        label
-        for summary, label in zip(summaries, labels, strict=True)
-        if controls and not summary["control"] and summary["averaged_score_mean"] <= max(controls)
-    ]
+    listed = []
+    for run, label in zip(runs, labels, strict=True):
+        controls = [
+            other.summary["averaged_score_mean"]
+            for other in runs
+            if other.config.control
+            and not run.config.control
+            and set(differences([run, other])) <= {"control", "seed"}
+        ]
+        if controls and run.summary["averaged_score_mean"] <= max(controls):
+            listed.append(label)
+    return listed
 
 
 def differences(runs: Sequence[Run]) -> list[str]:

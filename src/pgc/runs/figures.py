@@ -94,7 +94,7 @@ def comparison(
             n = np.unique(np.linspace(1, run.config.submissions, POINTS).astype(int))
             ratio = metrics.success_ratio(fst, n)
             ratios.step(n, ratio, DASHES[i % len(DASHES)], where="post", color=colour, label=label)
-        _dress_curve(curves, runs[0])
+        _dress_curve(curves, runs[0], legend=False)
         curves.set_xlim(0, most)
         curves.set_title(f"{runs[0].config.world}: average score μ$_n$", **TITLE)
         ratios.set(xlabel="submissions", ylim=(-0.02, 1.02), xlim=(0, most))
@@ -102,15 +102,13 @@ def comparison(
         ratios.grid(alpha=0.25)
         if style == "paper":
             curves.set(xlabel="", ylabel="score")
-            curves.get_legend().remove()
-            handles = curves.get_legend_handles_labels()
-            figure.legend(*handles, fontsize="small", loc="outside lower center", frameon=False)
-        else:
-            curves.get_legend().remove()
-            handles = curves.get_legend_handles_labels()
-            figure.legend(
-                *handles, fontsize="small", loc="outside lower center", ncols=3, frameon=False
-            )
+        figure.legend(
+            *curves.get_legend_handles_labels(),
+            fontsize="small",
+            loc="outside lower center",
+            ncols=1 if style == "paper" else 3,
+            frameon=False,
+        )
         return _saved(figure, style)
 
 
@@ -277,7 +275,7 @@ def _curve(
     axes.plot(at + 1, middle, color=colour, lw=1.6, label=label)
 
 
-def _dress_curve(axes: Axes, run: Run) -> None:
+def _dress_curve(axes: Axes, run: Run, *, legend: bool = True) -> None:
     world = run.problem().training.world
     _dress_scores(axes, world)
     axes.set(
@@ -286,7 +284,8 @@ def _dress_curve(axes: Axes, run: Run) -> None:
         xlim=(0, run.config.submissions),
     )
     axes.grid(alpha=0.25)
-    if axes.get_legend_handles_labels()[0]:  # a run of fewer than WINDOW submissions has no curve
+    # a run of fewer than WINDOW submissions has no curve
+    if legend and axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize="small", frameon=False, loc="best")
 
 

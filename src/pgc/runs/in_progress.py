@@ -43,7 +43,6 @@ class RunInProgress(Run):
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> Self:
         """Makes a run folder, at a path where there is none or an empty one."""
-        _drop_failed(path)
         Folder.make(path, "metrics")
         Folder(path).write("config.yaml", to_yaml(config).encode())
         return cls(path, config, run_code=True)
@@ -80,17 +79,18 @@ class RunInProgress(Run):
         """Deletes the checkpoint, when the run is complete."""
         (self.path / CHECKPOINT).unlink(missing_ok=True)
 
+    def abandon(self) -> None:
+        """Deletes what a run left that failed before its first checkpoint, so that its folder can
+        be used again. Only for the process that made the folder, and holds its lock.
+        """
+        for part in self._parts():
+            part.unlink()
+        (self.path / "metrics").rmdir()
+        (self.path / "config.yaml").unlink()
+
     def finished(self) -> Run:
         """Returns the run, to be read."""
         return Run(self.path, self.config, self.run_code)
-
-
-def _drop_failed(path: Path) -> None:
-    """Deletes what a run left that failed before anything happened in it: its config alone."""
-    left = sorted(p.name for p in path.iterdir()) if path.is_dir() else []
-    if left == ["config.yaml", "metrics"] and not any((path / "metrics").iterdir()):
-        (path / "metrics").rmdir()
-        (path / "config.yaml").unlink()
 
 
 def fingerprint(config: TrainConfig) -> str:

@@ -115,8 +115,9 @@ class Run:
         return {name: arrays[name] for name in ("theta", "averaged")}
 
     def metrics(self) -> dict[str, np.ndarray]:
-        """Returns what is known of every submission, one array for each column, in the order in
-        which they arrived. `pandas.DataFrame(run.metrics())` is a data frame.
+        """Returns what is known of every submission, one array for each column.
+
+        `pandas.DataFrame(run.metrics())` is a data frame.
 
         | column | meaning |
         |---|---|

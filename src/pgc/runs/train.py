@@ -22,7 +22,7 @@ from pgc.engines.simulation import Arrivals, Simulation
 from pgc.errors import Interrupted, PgcError
 from pgc.local_training.learnt import policy_notes
 from pgc.local_training.policies.actor_critic import ActorCritic
-from pgc.local_training.worlds.registry import WORLDS
+from pgc.local_training.worlds.registry import BUILT_IN
 from pgc.privacy.statement import epsilon_in_words, privacy_statement
 from pgc.runs import figures, metrics
 from pgc.runs.callbacks import Callback, SoFar
@@ -86,7 +86,9 @@ def train(
         if run.complete:
             return run.finished()
         backend.check(problem)
-        return _finish(run, problem, backend, progress, callbacks, gif, checkpoint_seconds)
+        return _finish(
+            run, problem, backend, progress, callbacks, gif, checkpoint_seconds, fresh=False
+        )
     if config is not None and settings:
         raise PgcError("give either a config or settings by name, not both")
     problem = build(config if config is not None else configure(**settings))
@@ -106,6 +108,8 @@ def _finish(
     callbacks: Sequence[Callback],
     gif: bool,
     checkpoint_seconds: float,
+    *,
+    fresh: bool = True,
 ) -> Run:
     with (
         run.folder.locked(),
@@ -115,8 +119,13 @@ def _finish(
     ):
         for callback in callbacks:
             callback.begin(run)
-        session = Session(run, problem, crew, report, stop_asked, callbacks)
-        session.finish(checkpoint_seconds)
+        try:
+            session = Session(run, problem, crew, report, stop_asked, callbacks)
+            session.finish(checkpoint_seconds)
+        except Exception:
+            if fresh and not run.has_begun:
+                run.abandon()
+            raise
         if gif:
             session.say("drawing")
             run.folder.write("learning.gif", learning_film(problem, run.policies()["averaged"][0]))
@@ -273,7 +282,7 @@ class Session:
         self.run.folder.write_json("summary.json", self._summary(final, average, seconds))
         self.run.drop_checkpoint()
 
-    def _warnings(self, final: np.ndarray) -> list[str]:
+    def _warnings(self) -> list[str]:
         """Says what looks wrong, and what to try."""
         config, found = self.problem.config, []
         theta = self.simulation.aggregator_field("theta")
@@ -294,7 +303,8 @@ class Session:
                 "--bounds, --local-episodes and --submissions"
             )
         world, known = self.problem.training.world, self.problem.training.policy
-        if config.world not in WORLDS and isinstance(known, ActorCritic) and not broken:
+        looked_at = isinstance(known, ActorCritic) and world.observation_bounds and not broken
+        if config.world not in BUILT_IN and looked_at:
             average = self.simulation.aggregator_field("average")
             seen = usual_observations(self.problem, average[0])
             for i, (low, high) in too_wide(world.observation_bounds, seen):
@@ -312,7 +322,7 @@ class Session:
                     f"{i}=low:high"
                 )
         alike = len(self.problem.training.population.grid()) == 1
-        if config.world not in WORLDS and alike and world.default_psi and not config.public:
+        if config.world not in BUILT_IN and alike and world.default_psi and not config.public:
             found.append(
                 "all homes were alike; --population FIELD=low:high says how they differ (FIELD one "
                 f"of {', '.join(world.default_psi._fields)})"
@@ -355,7 +365,7 @@ class Session:
             "success_rate_estimate": None,
             "env_steps": self.env_steps,
             "seconds": round(seconds, 3),
-            "warnings": self._warnings(final),
+            "warnings": self._warnings(),
         }
         if score_bit := problem.randomiser.score_bit:
             summary["success_rate_estimate"] = float(

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from pgc.worlds import CompiledWorld, Transition
 
@@ -14,6 +13,8 @@ from pgc.config.problem import build
 from pgc.errors import PgcError
 from pgc.local_training.worlds.own import own_world
 from pgc.local_training.worlds.registry import WORLDS
+from pgc.runs.in_progress import RunInProgress
+from pgc.runs.run import Run
 from pgc.spaces import Categorical, Gaussian
 
 
@@ -67,6 +68,43 @@ class Grows(Sled):
         return super().step(key, state, action, psi)._replace(state=jnp.stack([state, state]))
 
 
+class Counts(Sled):
+    def reset(self, key, psi):
+        return jnp.asarray(0, jnp.int32)
+
+
+class Ends(Sled):
+    def step(self, key, state, action, psi):
+        return super().step(key, state, action, psi)._replace(terminated=jnp.zeros(()))
+
+
+@jax.tree_util.register_pytree_node_class
+class Place:
+    """A state that is a tree of its own kind, and does not say when two are equal."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def tree_flatten(self):
+        return (self.at,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        return cls(*children)
+
+
+class Trees(Sled):
+    def reset(self, key, psi):
+        return Place(super().reset(key, psi))
+
+    def step(self, key, state, action, psi):
+        moved = super().step(key, state.at, action, psi)
+        return moved._replace(state=Place(moved.state))
+
+    def observe(self, state):
+        return state.at[None]
+
+
 class Boxes(Sled):
     observation_bounds = ((-1.0, 1.0), (-1.0, 1.0))
 
@@ -85,6 +123,8 @@ class Needs(Sled):
         (Scalar, "step cannot be compiled by JAX"),
         (Vector, "step returns a reward of shape"),
         (Grows, "a state that is not like that of reset"),
+        (Counts, "a state that is not like that of reset"),
+        (Ends, "a terminated of type float32, not a boolean"),
         (Boxes, "2 observation_bounds, and observation_dim is 1"),
         (Needs, "cannot be made"),
     ],
@@ -93,6 +133,10 @@ def test_a_mistake_is_one_line(kind, why):
     with pytest.raises(PgcError, match=why) as refused:
         own_world(kind, "mine:World")
     assert "\n" not in str(refused.value)
+
+
+def test_any_tree_can_be_a_state():
+    assert own_world(Trees, "trees").observation_dim == 1
 
 
 def test_actions_reach_a_world_within_their_range():
@@ -118,9 +162,13 @@ def test_a_run_that_failed_at_its_start_leaves_its_folder_free(tmp_path, monkeyp
     for _ in range(2):
         with pytest.raises(RuntimeError, match="while it compiled"):
             pgc.train(world=Sled, out=tmp_path / "run")
-    (tmp_path / "run" / "metrics" / "part-00000.parquet").write_bytes(b"")
-    with pytest.raises(PgcError, match="is not empty"):
-        pgc.train(world=Sled, out=tmp_path / "run")
-    assert np.array_equal(
-        sorted(p.name for p in (tmp_path / "run").iterdir()), ["config.yaml", "metrics"]
-    )
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_a_run_that_another_process_has_just_begun_is_left_alone(tmp_path):
+    """Until its first checkpoint a healthy run's folder holds a config and nothing else."""
+    config = build(configure(world=Sled)).config
+    running = RunInProgress.create(tmp_path / "run", config)
+    with running.folder.locked(), pytest.raises(PgcError, match="is not empty"):
+        pgc.train(world=Sled, epsilon=50.0, out=tmp_path / "run")
+    assert Run.open(tmp_path / "run").config == config

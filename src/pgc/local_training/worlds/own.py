@@ -61,8 +61,18 @@ def _check_methods(world: CompiledWorld) -> None:
     for part in ("reward", "terminated"):
         shape = np.shape(getattr(moved, part))
         _demand(shape == (), f"{name}.step returns a {part} of shape {shape}, not a scalar")
-    before, after = (jax.tree.map(np.shape, s) for s in (state, moved.state))
+    kind = jnp.result_type(moved.terminated)
+    _demand(
+        kind == jnp.bool_.dtype, f"{name}.step returns a terminated of type {kind}, not a boolean"
+    )
+    before, after = (_alike(s) for s in (state, moved.state))
     _demand(before == after, f"{name}.step returns a state that is not like that of reset")
+
+
+def _alike(state: Any) -> tuple[Any, list[Any]]:
+    """Returns what two states must have in common: their structure, shapes and types."""
+    leaves, structure = jax.tree.flatten(state)
+    return structure, [(np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves]
 
 
 def _shapes(what: str, method: Callable[..., Any], *arguments: Any) -> Any:

@@ -89,7 +89,7 @@ def largest_epsilon(target: float, score_epsilon: float, submissions: int, delta
     if basic(0.0, score_epsilon, submissions) >= target:
         raise PgcError(
             f"{submissions} noisy booleans cost {basic(0, score_epsilon, submissions):g} already; "
-            "lower --score-epsilon"
+            "lower --score-epsilon-per-submission"
         )
     low, high = 0, nano_of(target)
     while high - low > 1:

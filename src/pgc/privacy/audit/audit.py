@@ -81,7 +81,9 @@ def audit_mechanism(
     power: float = POWER,
     seed: int | None = None,
 ) -> Row:
-    """Audits one mechanism on one path, against its own ε or another claim."""
+    """Audits one mechanism on one path: against another claim, or its own ε, or what its
+    guarantee promises, if that is less.
+    """
     return judge(
         subject(mechanism, path, np.random.default_rng(seed)), claim=claim, error=error, power=power
     )
@@ -115,11 +117,10 @@ def score_subject(epsilon: float, path: str, rng: np.random.Generator) -> Subjec
 
 def judge(it: Subject, *, claim: float | None, error: float, power: float = POWER) -> Row:
     """Runs both tests, and returns the row with the verdict."""
-    claim = min(it.epsilon, it.promise) if claim is None else claim
+    epsilon = min(it.epsilon, it.promise)
+    claim = epsilon if claim is None else claim
     likely = 0.5 if it.event is None else it.event.likely
-    n = samples_for(
-        it.epsilon, likely, min(it.epsilon / TELL_APART, claim * 0.999), error / 2, power
-    )
+    n = samples_for(epsilon, likely, min(epsilon / TELL_APART, claim * 0.999), error / 2, power)
     bounds = {}
     if it.event is not None:
         hits = [_count(it.source, it.event, g, n) for g in (it.event.one, it.event.other)]
@@ -128,7 +129,7 @@ def judge(it: Subject, *, claim: float | None, error: float, power: float = POWE
     suspect = look(it.source, list(it.candidates), number, last_bits=it.path == RELEASE)
     bounds["search"] = confirm(it.source, suspect, number, n, error / 2)
     found_by, bound = max(bounds.items(), key=lambda item: item[1])
-    verdict: Any = "FAIL" if bound > claim else "pass" if bound >= STRONG * it.epsilon else "weak"
+    verdict: Any = "FAIL" if bound > claim else "pass" if bound >= STRONG * epsilon else "weak"
     return Row(it.name, it.path, it.epsilon, claim, bound, n, verdict, found_by)
 
 

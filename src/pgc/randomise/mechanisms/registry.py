@@ -132,12 +132,14 @@ def make_mechanism(
         assert isinstance(inner, OnSphere)
         return NormLift(dim=dim, epsilon=epsilon, clip=clip, inner=inner)
     made = kind.make(dim=dim, epsilon=epsilon, clip=clip, **options)
-    try:
-        made.guarantee  # noqa: B018 - a promise that cannot be stated is refused before any work
+    try:  # a promise that cannot be stated is refused before any work
+        promised = made.guarantee.epsilon
     except PgcError:
         raise
     except Exception as error:  # whatever a user's code does
         raise PgcError(f"{name} cannot state its guarantee ({in_one_line(error)})") from None
+    if not promised > 0:
+        raise PgcError(f"the guarantee of {name} has ε = {promised:g}, which no mechanism has")
     return made
 
 
