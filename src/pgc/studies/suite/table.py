@@ -23,31 +23,34 @@ def worlds(
 def _world(
     settings: Settings, task: Task, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]
 ) -> dict[str, Any]:
-    problem = cells[cell_name(task, settings.epsilons[0], False)].problem
+    problem = cells[public_name(task)].problem
     return {
         "title": task.title,
         "world": task.world,
         "threshold": problem.training.world.score_threshold,
         "submissions": settings.submissions(task),
-        "population": list(problem.config.population or ()),
+        "population": list(cells[public_name(task)].judged or ()),
         "usual": task.usual,
+        "public_start": _scores(outcomes[public_name(task)]),
+        "rows": [_row(task, epsilon, cells, outcomes) for epsilon in settings.epsilons],
+    }
+
+
+def _row(
+    task: Task, epsilon: float, cells: Mapping[str, Cell], outcomes: Mapping[str, Outcome]
+) -> dict[str, Any]:
+    problem = cells[cell_name(task, epsilon, False)].problem
+    mine, noise = (outcomes[cell_name(task, epsilon, control)] for control in (False, True))
+    return {
+        "epsilon": epsilon,
+        **_scores(mine),
+        "fst_median": float(metrics.median(mine.fst)),
+        "good": float(np.mean(mine.averaged >= problem.training.world.score_threshold)),
+        "control": _scores(noise),
+        "p_value": inference.smaller(-mine.averaged, -noise.averaged),
         "dimension": problem.randomiser.mechanism.dim,
         "local_episodes": problem.training.episodes,
-        "public_start": _scores(outcomes[public_name(task)]),
-        "rows": [
-            {
-                "epsilon": epsilon,
-                **_scores(mine := outcomes[cell_name(task, epsilon, False)]),
-                "fst_median": float(metrics.median(mine.fst)),
-                "good": float(np.mean(mine.averaged >= problem.training.world.score_threshold)),
-                "control": _scores(noise := outcomes[cell_name(task, epsilon, True)]),
-                "p_value": inference.smaller(-mine.averaged, -noise.averaged),
-                "bytes_per_report": cells[
-                    cell_name(task, epsilon, False)
-                ].problem.randomiser.mechanism.report_bytes,
-            }
-            for epsilon in settings.epsilons
-        ],
+        "bytes_per_report": problem.randomiser.mechanism.report_bytes,
     }
 
 
