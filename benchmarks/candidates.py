@@ -102,7 +102,7 @@ def main():
             print(world, name, [round(score, 1) for score in scores], flush=True)
     if given.out:
         made = {
-            "command": f"python benchmarks/candidates.py --trials {given.trials} --seed {given.seed}",
+            "command": f"python benchmarks/candidates.py --trials {given.trials} --seed {given.seed} --out …",
             "rows": table,
         }
         given.out.write_text(json.dumps(made, indent=2) + "\n")

@@ -32,7 +32,7 @@ def test_the_page_on_adding_a_mechanism(tmp_path):
             run, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=LIMIT
         )
     for command, expected in zip(
-        re.findall(r"^    PYTHONPATH=\. pgc (.*)$", page, re.MULTILINE),
+        re.findall(r"^    pgc (.*one_coordinate:.*)$", page, re.MULTILINE),
         ('"mechanism": "one-coordinate"', '"passed": true'),
         strict=True,
     ):

@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pgc.errors import PgcError
+
 Bounds = tuple[tuple[float, float], ...]
 """A box: the lowest and the highest value of each number."""
 Words = tuple[jax.Array, jax.Array]
@@ -98,6 +100,17 @@ class Gaussian:
     low: tuple[float, ...]
     high: tuple[float, ...]
     std: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Refuses ranges that are none."""
+        pairs = list(zip(self.low, self.high, strict=False))
+        if len(self.low) != len(self.high) or not all(
+            math.isfinite(low) and math.isfinite(high) and low < high for low, high in pairs
+        ):
+            raise PgcError(
+                f"actions from {self.low} to {self.high} have no range: low and high need as many "
+                "finite numbers, each low below its high"
+            )
 
     @property
     def outputs(self) -> int:

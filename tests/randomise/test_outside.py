@@ -19,6 +19,7 @@ from pgc.mechanisms import (
 
 import pgc
 from pgc.config import configure
+from pgc.config.problem import build
 from pgc.device.device import Device, Refusal
 from pgc.errors import PgcError
 from pgc.privacy.audit.audit import audit_mechanism
@@ -26,6 +27,7 @@ from pgc.privacy.inspection import inspect_offer, inspect_report
 from pgc.randomise.mechanisms.registry import MECHANISMS, ON_THE_WIRE, on_the_wire
 from pgc.service.model import Model
 from pgc.wire import Malformed, Offer, Query
+from tests.randomise.outside import CoordinateSign
 from tests.waiting import LIMIT
 
 NAME = "tests.randomise.outside:CoordinateSign"
@@ -228,3 +230,19 @@ def test_the_command_line_is_told_of_it(outside, tmp_path, capsys):
         [*command, "--mechanism", NAME], capture_output=True, text=True, timeout=LIMIT, check=True
     )
     assert "randomised by coordinate-sign" in known.stdout
+
+
+def test_one_that_jax_cannot_compile_is_refused_in_one_line(monkeypatch):
+    """Such as one whose words are too few for this d."""
+
+    class Short(CoordinateSign):
+        name = "short"
+
+        def prepare(self, gradient, public):
+            return super().prepare(gradient + gradient[:-1], public)
+
+    monkeypatch.setitem(MECHANISMS, "short", Short)
+    with pytest.raises(
+        PgcError, match=r"short cannot be compiled by JAX for d = 4 .*add-a-mechanism"
+    ):
+        build(configure(mechanism="short"))

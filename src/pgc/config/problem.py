@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 import jax
+import jax.numpy as jnp
 
 from pgc.config import rules
 from pgc.config.config import TrainConfig
@@ -16,7 +17,7 @@ from pgc.config.validation import fits_world, validate
 from pgc.deliver.delivery import Deliverer
 from pgc.deliver.initial import Initial
 from pgc.deliver.schedule import Schedule
-from pgc.errors import PgcError
+from pgc.errors import PgcError, in_one_line
 from pgc.local_training.definition import LocalTraining
 from pgc.local_training.estimators.evolution import MOST_DIRECTIONS
 from pgc.local_training.policies.actor_critic import ActorCritic
@@ -126,6 +127,7 @@ def build(config: TrainConfig) -> Problem:
     mechanism = _make_mechanism(
         config, policy.dim if subspace is None else subspace.dim, gradient_epsilon
     )
+    _check_own(mechanism)
     if config.estimator == "evolution" and mechanism.dim > MOST_DIRECTIONS:
         raise PgcError(
             f"evolution can try at most {MOST_DIRECTIONS} directions, not {mechanism.dim}; use a "
@@ -190,6 +192,22 @@ def _make_mechanism(config: TrainConfig, dim: int, epsilon: float) -> Mechanism:
         unbiased=config.unbiased,
         code_size=config.code_size,
     )
+
+
+def _check_own(mechanism: Mechanism) -> None:
+    """Refuses a mechanism of a user's own that JAX cannot compile for this d."""
+    if type(mechanism).__module__.startswith("pgc."):
+        return
+    public, secret = (jnp.zeros(n, jnp.uint32) for n in mechanism.simulated_words)
+    try:
+        jax.eval_shape(mechanism.randomize, jnp.zeros(mechanism.dim), public, secret)
+    except PgcError:
+        raise
+    except Exception as error:  # whatever a user's code does
+        raise PgcError(
+            f"{mechanism.name} cannot be compiled by JAX for d = {mechanism.dim} "
+            f"({in_one_line(error)}); see docs/add-a-mechanism.md"
+        ) from None
 
 
 def _make_aggregator(

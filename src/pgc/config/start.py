@@ -86,8 +86,9 @@ def theta_of(config: TrainConfig, dim: int) -> tuple[float, ...] | None:
     theta = _numbers(config.start, "start")
     if len(theta) != dim or not np.isfinite(theta).all():
         raise PgcError(
-            f"the start has {len(theta)} numbers, and the network d = {dim}: give the --hidden, "
-            "--activation and --biases that it was trained with"
+            f"the start has {len(theta)} numbers, and the network d = {dim}: it must come from a "
+            f"world with the observations and actions of {config.world}; if it does, give the "
+            "--hidden, --activation and --biases that it was trained with"
         )
     return tuple(map(float, theta))
 

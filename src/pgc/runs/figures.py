@@ -90,10 +90,13 @@ def comparison(
         most = max(run.config.submissions for run in runs)
         for i, (run, fst, label) in enumerate(zip(runs, fsts, labels, strict=True)):
             colour = COLOURS[i % len(COLOURS)]
-            _curve(curves, run, run.scores(CURVE_TRIALS), colour, label=label, thin=False)
+            dash = DASHES[i % len(DASHES)]
+            _curve(
+                curves, run, run.scores(CURVE_TRIALS), colour, label=label, thin=False, dash=dash
+            )
             n = np.unique(np.linspace(1, run.config.submissions, POINTS).astype(int))
             ratio = metrics.success_ratio(fst, n)
-            ratios.step(n, ratio, DASHES[i % len(DASHES)], where="post", color=colour, label=label)
+            ratios.step(n, ratio, dash, where="post", color=colour, label=label)
         _dress_curve(curves, runs[0], legend=False)
         curves.set_xlim(0, most)
         curves.set_title(f"{runs[0].config.world}: average score μ$_n$", **TITLE)
@@ -228,9 +231,10 @@ def labels_of(runs: list[Run], differs: Sequence[str] = ()) -> list[str]:
     with the folder's name where labels would be equal.
     """
     told = [name for name in differs if name not in TOLD + FOLLOW][:MOST_TOLD]
+    short = [label_of(run, buffer="buffer_size" in differs) for run in runs]
     words = [
-        ", ".join([label_of(run), *(f"{n} = {_text(getattr(run.config, n))}" for n in told)])
-        for run in runs
+        ", ".join([one, *(f"{n} = {_text(getattr(run.config, n))}" for n in told)])
+        for one, run in zip(short, runs, strict=True)
     ]
     return [
         word if words.count(word) == 1 else f"{word} ({run.path.name})"
@@ -242,12 +246,12 @@ def _text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def label_of(run: Run) -> str:
-    """Describes a run in a few words, with the ε that truly holds."""
+def label_of(run: Run, *, buffer: bool = True) -> str:
+    """Describes a run in a few words, with the ε that truly holds and, with `buffer`, |B|."""
     c = run.config
-    return f"{epsilon_in_words(run.problem())}, |B| = {c.buffer_size}" + (
-        ", zero-gradient control" if c.control else ""
-    )
+    parts = [epsilon_in_words(run.problem())]
+    parts += [f"|B| = {c.buffer_size}"] * buffer + ["zero-gradient control"] * c.control
+    return ", ".join(parts)
 
 
 def _curve(
@@ -259,6 +263,7 @@ def _curve(
     label: str,
     thin: bool,
     band: str | None = None,
+    dash: str = "-",
 ) -> None:
     longest = int(np.max(np.sum(~np.isnan(scores), axis=1)))  # trials may stop early
     length = longest - metrics.WINDOW + 1
@@ -272,7 +277,7 @@ def _curve(
         )
     low, middle, high = np.nanquantile(mu, [0.25, 0.5, 0.75], axis=0)
     axes.fill_between(at + 1, low, high, color=colour, alpha=0.18, lw=0, label=band)
-    axes.plot(at + 1, middle, color=colour, lw=1.6, label=label)
+    axes.plot(at + 1, middle, dash, color=colour, lw=1.6, label=label)
 
 
 def _dress_curve(axes: Axes, run: Run, *, legend: bool = True) -> None:

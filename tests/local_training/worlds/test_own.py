@@ -1,5 +1,6 @@
 """A compiled world of one's own: mistakes are one line, and actions stay within their range."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -109,6 +110,10 @@ class Boxes(Sled):
     observation_bounds = ((-1.0, 1.0), (-1.0, 1.0))
 
 
+class Swapped(Sled):
+    observation_bounds = ((1.0, -1.0),)
+
+
 class Needs(Sled):
     def __init__(self, wind):
         self.wind = wind
@@ -126,6 +131,7 @@ class Needs(Sled):
         (Counts, "a state that is not like that of reset"),
         (Ends, "a terminated of type float32, not a boolean"),
         (Boxes, "2 observation_bounds, and observation_dim is 1"),
+        (Swapped, r"observation_bounds\[0\] of mine:World is \(1, -1\), which is no range"),
         (Needs, "cannot be made"),
     ],
 )
@@ -133,6 +139,14 @@ def test_a_mistake_is_one_line(kind, why):
     with pytest.raises(PgcError, match=why) as refused:
         own_world(kind, "mine:World")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [((1.0,), (-1.0,)), ((0.0,), (math.inf,)), ((0.0,), (1.0, 1.0))]
+)
+def test_actions_need_a_range(low, high):
+    with pytest.raises(PgcError, match="have no range"):
+        Gaussian(low=low, high=high)
 
 
 def test_any_tree_can_be_a_state():

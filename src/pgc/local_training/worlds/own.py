@@ -4,6 +4,7 @@ one line and not a traceback.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,11 @@ def own_world(kind: type[CompiledWorld], name: str) -> CompiledWorld:
     n = world.observation_dim
     boxes = len(world.observation_bounds)
     _demand(boxes == n, f"{name} has {boxes} observation_bounds, and observation_dim is {n}")
+    for i, (low, high) in enumerate(world.observation_bounds):
+        fine = math.isfinite(low) and math.isfinite(high) and low < high
+        _demand(
+            fine, f"observation_bounds[{i}] of {name} is ({low:g}, {high:g}), which is no range"
+        )
     _check_methods(world)
     if isinstance(world.actions, Gaussian):
         world.step = _within(world)  # type: ignore[method-assign]
