@@ -109,6 +109,7 @@ def test_a_hub_folder_has_a_privacy_card(run, tmp_path, capsys):
         "| ε of one report | 0.5 |",
         "| Unit of privacy | one agent: its ψ",
         "| Not protected | that an agent takes part",
+        "claimed ε = 0.5; found, with 99% confidence together: simulated at least 0.",
         "`pgc audit --mechanism index --epsilon 0.5`",
         "differential-privacy",
     ):
@@ -118,6 +119,8 @@ def test_a_hub_folder_has_a_privacy_card(run, tmp_path, capsys):
     )
     with pytest.raises(PgcError, match="not empty"):
         pgc.export(run, out=tmp_path / "hub")
+    card = (pgc.export(run, out=tmp_path / "again") / "README.md").read_text()
+    assert "| Audit | not audited here |" in card
     with pytest.raises(PgcError, match="choose torch, onnx or hub"):
         pgc.export(run, to="cobol")
 

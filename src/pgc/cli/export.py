@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,7 @@ from tyro.conf import Positional
 
 from pgc.cli.fields import Json
 from pgc.cli.parsing import parse, print_json
-from pgc.errors import require
+from pgc.errors import PgcError, require
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,33 @@ def export(given: list[str]) -> int:
     """Runs `pgc export` with the given flags."""
     args = parse(Export, "export", given)
     run_export = require("pgc.runs.export", "train").export
-    made = run_export(args.run, to=args.to, out=args.out, trial=args.trial, which=args.policy)
+    audited = _audited(args.run) if args.to == "hub" else None
+    made = run_export(
+        args.run, to=args.to, out=args.out, trial=args.trial, which=args.policy, audited=audited
+    )
     if args.json:
         return print_json({"made": str(made)})
     print(made)
     return 0
+
+
+def _audited(folder: Path) -> str:
+    """Audits the mechanism of a run on every path, and returns what a privacy card says of it."""
+    from pgc.privacy.audit.audit import FAMILY_ERROR, audit_mechanism
+    from pgc.privacy.audit.paths import paths_of
+    from pgc.runs.run import Run
+
+    try:
+        mechanism = Run.open(folder).problem().randomiser.mechanism
+    except PgcError as error:  # such as code of somebody else's
+        return f"not audited ({error})"
+    if not math.isfinite(mechanism.epsilon):
+        return "nothing to audit: no privacy was claimed"
+    paths = paths_of(mechanism)
+    rows = [audit_mechanism(mechanism, path, error=FAMILY_ERROR / len(paths)) for path in paths]
+    bounds = ", ".join(f"{row.path} at least {row.lower_bound:.3f}" for row in rows)
+    verdicts = ", ".join(sorted({row.verdict for row in rows}))
+    return (
+        f"{verdicts}: claimed ε = {rows[0].claim:g}; found, with {1 - FAMILY_ERROR:.0%} confidence "
+        f"together: {bounds}"
+    )

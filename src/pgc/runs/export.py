@@ -32,13 +32,14 @@ def export(
     out: str | Path | None = None,
     trial: int = 0,
     which: Literal["averaged", "theta"] = "averaged",
+    audited: str | None = None,
 ) -> Path:
     """Writes the policy of a finished run, and returns the file or folder that was made.
 
     `torch` makes a state_dict of a torch.nn.Sequential (`torch_module` returns the module itself);
     `onnx` a model that maps a batch of observations to actions and to the policy's outputs; `hub` a
     folder with the run's own files, the ONNX model if the package is there, and a README.md with
-    its privacy card.
+    its privacy card. `audited` is what the card says of an audit; `pgc export` makes one.
     """
     policy = load(run, trial=trial, which=which)
     place = Path(out) if out is not None else Path(run) / {"hub": "hub"}.get(to, f"policy.{to}")
@@ -48,7 +49,7 @@ def export(
     elif to == "onnx":
         place.write_bytes(onnx_model(policy))
     elif to == "hub":
-        _hub(Run.open(run), policy, Folder(place))
+        _hub(Run.open(run), policy, Folder(place), audited)
     else:
         raise PgcError(f"unknown format '{to}'; choose torch, onnx or hub")
     return place
@@ -131,7 +132,7 @@ def onnx_model(policy: LearntPolicy) -> bytes:
     return data
 
 
-def _hub(run: Run, policy: LearntPolicy, folder: Folder) -> None:
+def _hub(run: Run, policy: LearntPolicy, folder: Folder, audited: str | None) -> None:
     folder.make(folder.path)
     for name in ("policy.safetensors", "config.yaml", "privacy.json", "curve.png"):
         if (run.path / name).exists():
@@ -139,10 +140,10 @@ def _hub(run: Run, policy: LearntPolicy, folder: Folder) -> None:
     with contextlib.suppress(PgcError):  # without the package, the other files are there
         folder.write("policy.onnx", onnx_model(policy))
     said = run.privacy
-    folder.write("README.md", card(run, said).encode())
+    folder.write("README.md", card(run, said, audited).encode())
 
 
-def card(run: Run, said: dict[str, Any]) -> str:
+def card(run: Run, said: dict[str, Any], audited: str | None = None) -> str:
     """Returns the README.md of a hub folder: what the policy does, and its privacy card.
 
     `said` is the run's privacy.json.
@@ -165,7 +166,8 @@ def card(run: Run, said: dict[str, Any]) -> str:
         "Guarantee": said["guarantee"],
         "Start": said.get("start") or "drawn at random",
         "Not protected": "; ".join(said["not_protected"]),
-        "Check it": f"`{command}`",
+        "Audit": audited or "not audited here",
+        "Audit it again": f"`{command}`",
         "How the agents ran": said["simulation"],
     }
     table = "\n".join(f"| {name} | {text} |" for name, text in rows.items())
