@@ -27,7 +27,6 @@ from pgc.privacy.inspection import inspect_offer, inspect_report
 from pgc.randomise.mechanisms.registry import MECHANISMS, ON_THE_WIRE, on_the_wire
 from pgc.service.model import Model
 from pgc.wire import Malformed, Offer, Query
-from tests.randomise.outside import CoordinateSign
 from tests.waiting import LIMIT
 
 NAME = "tests.randomise.outside:CoordinateSign"
@@ -235,7 +234,7 @@ def test_the_command_line_is_told_of_it(outside, tmp_path, capsys):
 def test_one_that_jax_cannot_compile_is_refused_in_one_line(monkeypatch):
     """Such as one whose words are too few for this d."""
 
-    class Short(CoordinateSign):
+    class Short(Duchi):
         name = "short"
 
         def prepare(self, gradient, public):
