@@ -80,13 +80,15 @@ class RunInProgress(Run):
         (self.path / CHECKPOINT).unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        """Deletes what a run left that failed before its first checkpoint, so that its folder can
-        be used again. Only for the process that made the folder, and holds its lock.
+        """Empties the folder of a run that failed before it wrote anything, so that it can be used
+        again; leaves one that holds more than its config. Only for the process that made the
+        folder, and holds its lock.
         """
-        for part in self._parts():
-            part.unlink()
-        (self.path / "metrics").rmdir()
-        (self.path / "config.yaml").unlink()
+        metrics = self.path / "metrics"
+        left = {found.name for found in self.path.iterdir()}
+        if left == {"config.yaml", metrics.name} and not any(metrics.iterdir()):
+            metrics.rmdir()
+            (self.path / "config.yaml").unlink()
 
     def finished(self) -> Run:
         """Returns the run, to be read."""

@@ -123,7 +123,7 @@ def _finish(
             session = Session(run, problem, crew, report, stop_asked, callbacks)
             session.finish(checkpoint_seconds)
         except Exception:
-            if fresh and not run.has_begun:
+            if fresh:
                 run.abandon()
             raise
         if gif:

@@ -179,6 +179,20 @@ def test_a_run_that_failed_at_its_start_leaves_its_folder_free(tmp_path, monkeyp
     assert not list((tmp_path / "run").iterdir())
 
 
+def test_a_run_that_had_written_something_is_kept_for_resume(tmp_path, monkeypatch):
+    """Such as where the disk was full: half a file is left, and the message says --resume."""
+    from pgc.runs import train as module
+
+    def fill(run, *_):
+        (run.path / "metrics" / "part-00000.parquet.tmp").write_bytes(b"half")
+        raise PgcError("cannot write")
+
+    monkeypatch.setattr(module, "Session", fill)
+    with pytest.raises(PgcError, match="cannot write"):
+        pgc.train(world=Sled, out=tmp_path / "run")
+    assert Run.open(tmp_path / "run").config.world.endswith(":Sled")
+
+
 def test_a_run_that_another_process_has_just_begun_is_left_alone(tmp_path):
     """Until its first checkpoint a healthy run's folder holds a config and nothing else."""
     config = build(configure(world=Sled)).config
