@@ -120,7 +120,7 @@ def test_a_hub_folder_has_a_privacy_card(run, tmp_path, capsys):
     with pytest.raises(PgcError, match="not empty"):
         pgc.export(run, out=tmp_path / "hub")
     card = (pgc.export(run, out=tmp_path / "again") / "README.md").read_text()
-    assert "| Audit | not audited here |" in card
+    assert "| Audit of the mechanism | not audited here |" in card
     with pytest.raises(PgcError, match="choose torch, onnx or hub"):
         pgc.export(run, to="cobol")
 

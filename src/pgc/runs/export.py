@@ -166,7 +166,7 @@ def card(run: Run, said: dict[str, Any], audited: str | None = None) -> str:
         "Guarantee": said["guarantee"],
         "Start": said.get("start") or "drawn at random",
         "Not protected": "; ".join(said["not_protected"]),
-        "Audit": audited or "not audited here",
+        "Audit of the mechanism": audited or "not audited here",
         "Audit it again": f"`{command}`",
         "How the agents ran": said["simulation"],
     }

@@ -12,13 +12,21 @@ from typing import Any
 import yaml
 
 from pgc.engines.backend import Backend
-from pgc.errors import Interrupted
+from pgc.errors import Interrupted, PgcError
 from pgc.privacy.statement import privacy_statement
 from pgc.runs import sweep
 from pgc.runs.folder import Folder
 from pgc.runs.programs import keep_programs
 from pgc.runs.progress import Show, shown, stop_signals
 from pgc.runs.sweep import Cell, Outcome
+
+
+def only_resumed(given: tuple[Any, ...], usual: tuple[Any, ...]) -> None:
+    """Refuses settings beside a folder to resume, which keeps its own: those that are given must be
+    the usual ones.
+    """
+    if given != usual:
+        raise PgcError("resume takes every setting from the folder itself; give nothing else")
 
 
 def run_study(

@@ -19,7 +19,7 @@ from pgc.runs.sweep import Outcome
 from pgc.studies.frontier import pictures, table
 from pgc.studies.frontier.plan import Settings, cells
 from pgc.studies.pages import read_settings, write_report
-from pgc.studies.study import run_study
+from pgc.studies.study import only_resumed, run_study
 
 TEMPLATE = Path(__file__).parent / "templates" / "frontier.html.jinja"
 TRIALS, SUBMISSIONS = 20, 2000
@@ -45,15 +45,10 @@ def frontier(
     `run_code` lets a folder that is resumed run the code that its settings name.
     """
     if resume is not None:
-        if (trials, submissions, world, seed, quick, out) != (
-            None,
-            None,
-            "cartpole",
-            0,
-            False,
-            None,
-        ):
-            raise PgcError("resume takes every setting from the folder itself; give nothing else")
+        only_resumed(
+            (trials, submissions, world, seed, quick, out),
+            (None, None, "cartpole", 0, False, None),
+        )
         folder, settings = (
             Folder(Path(resume)),
             read_settings(Path(resume), Settings, "pgc frontier"),

@@ -27,7 +27,7 @@ from pgc.studies.reproduction.plan import (
     reading_cells,
 )
 from pgc.studies.reproduction.readings import CHOICES, describe
-from pgc.studies.study import run_study
+from pgc.studies.study import only_resumed, run_study
 
 TEMPLATES = Path(__file__).parent / "templates"
 QUICK_TRIALS, QUICK_SUBMISSIONS = 6, 2000
@@ -51,8 +51,10 @@ def reproduce(
     With `readings`, it varies the choices that the paper leaves open instead.
     """
     if resume is not None:
-        if (trials, submissions, seed, quick, readings, out) != (None, None, 0, False, False, None):
-            raise PgcError("resume takes every setting from the folder itself; give nothing else")
+        only_resumed(
+            (trials, submissions, seed, quick, readings, out),
+            (None, None, 0, False, False, None),
+        )
         folder, settings = (
             Folder(Path(resume)),
             read_settings(Path(resume), Settings, "pgc reproduce"),

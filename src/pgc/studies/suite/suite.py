@@ -15,7 +15,7 @@ from pgc.runs.folder import Folder, new_path
 from pgc.runs.progress import Show
 from pgc.runs.sweep import Outcome
 from pgc.studies.pages import read_settings, write_report
-from pgc.studies.study import run_study
+from pgc.studies.study import only_resumed, run_study
 from pgc.studies.suite import pictures, table
 from pgc.studies.suite.plan import NAMES, Settings, cells, installed
 
@@ -40,8 +40,7 @@ def suite(
     By default these are all whose packages are installed.
     """
     if resume is not None:
-        if (worlds, trials, seed, quick, out) != (None, None, 0, False, None):
-            raise PgcError("resume takes every setting from the folder itself; give nothing else")
+        only_resumed((worlds, trials, seed, quick, out), (None, None, 0, False, None))
         folder = Folder(Path(resume))
         settings = read_settings(folder.path, Settings, "pgc frontier --suite")
         settings = Settings(**{**asdict(settings), "worlds": tuple(settings.worlds)})
