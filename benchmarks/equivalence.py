@@ -28,25 +28,27 @@ from pgc.device.device import RELEASABLE
 from pgc.engines.compiled_simulation import CompiledSimulation
 from pgc.engines.evaluation import greedy_scores
 from pgc.local_training.players import recipe_for
+from pgc.service.alone import Alone
 from pgc.service.app import make_app
 from pgc.service.client import ServiceClient
 from pgc.service.database import sqlite_url
 from pgc.service.fleet import Fleet
-from pgc.service.keeper import Keeper
 from pgc.service.tls import make_dev_certificates
+from pgc.service.watch import Watch
 
 
 @contextlib.contextmanager
 def serving(folder: Path, port: int):
     """A service in this process. Its keeper, and what makes a connection to a model with a token."""
     keeper, files = (
-        Keeper(sqlite_url(folder / "store.db")),
+        Alone(sqlite_url(folder / "store.db")),
         make_dev_certificates(folder, "127.0.0.1"),
     )
     settings = {"ssl_certfile": str(files.certificate), "ssl_keyfile": str(files.key)}
+    watch = Watch(keeper)
     server = uvicorn.Server(
         uvicorn.Config(
-            make_app(keeper), host="127.0.0.1", port=port, log_level="warning", **settings
+            make_app(keeper, watch), host="127.0.0.1", port=port, log_level="warning", **settings
         )
     )
     thread = threading.Thread(target=server.run, daemon=True)
@@ -62,6 +64,7 @@ def serving(folder: Path, port: int):
     finally:
         server.should_exit = True
         thread.join()
+        watch.close()
         keeper.close()
 
 

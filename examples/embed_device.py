@@ -19,12 +19,6 @@ from pgc.device.recipe import Recipe
 from pgc.device import Device
 from pgc.service.client import ServiceClient, run_device
 
-CARTPOLE = {
-    "bounds": ((-2.4, 2.4), (-3, 3), (-0.21, 0.21), (-3, 3)),
-    "actions": 2,
-    "max_steps": 200,
-    "score_threshold": 195.0,
-}
 SLOT = 10.0
 """Seconds from an offer to its report: longer than the slowest device of the fleet plays (`pgc slot` measures it)."""
 
@@ -33,7 +27,7 @@ def main(url, device_id, *, ledger="ledger.db", ca=None, slot=SLOT) -> str:
     home = gymnasium.make("CartPole-v1").unwrapped
     home.gravity = 9.7
     with ServiceClient(url, os.environ["PGC_TOKEN"], ca=ca) as service:
-        recipe = Recipe.read(service.card()["recipe"], **CARTPOLE)
+        recipe = Recipe.of_card(service.card())  # an application may pin recipe.fingerprint
         device = Device.open(
             ledger,
             device_id=device_id,

@@ -70,7 +70,7 @@ def test_help_of_train_loads_no_training_stack():
         ("train --hidden a b", "--hidden takes INTEGER …, not 'a'"),
         ("train mars", "'mars' belongs to no flag"),
         ("train --start-origin public", "there is no flag --start-origin"),
-        ("tokens shout", "takes one of issue, revoke, count, not 'shout'"),
+        ("tokens shout", "takes one of issue, revoke, count, list, not 'shout'"),
         ("evaluate", "something is missing: RUN"),
     ],
 )  # fmt: skip

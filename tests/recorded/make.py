@@ -20,8 +20,8 @@ from pgc.device.device import Device
 from pgc.errors import Interrupted
 from pgc.runs import train as training
 from pgc.runs.machine import DECIDE_BITS, machine
+from pgc.service.alone import Alone
 from pgc.service.database import sqlite_url
-from pgc.service.keeper import Keeper
 from pgc.wire import Offer
 from tests.recorded.configs import COMMON, RUNS, bits, train
 from tests.wire.samples import KINDS, make_offer
@@ -73,7 +73,7 @@ def record_ledger() -> None:
 
 
 def record_store() -> None:
-    keeper = Keeper(sqlite_url(FILES / "store.db"))
+    keeper = Alone(sqlite_url(FILES / "store.db"))
     try:
         keeper.create("home", SERVED)
         *tokens, last = keeper.issue_tokens(9, submissions=1)
@@ -86,7 +86,7 @@ def record_store() -> None:
                 ).result()
             keeper.offer(last, "home").result()
         keeper.wait_until_applied()
-        np.save(FILES / "theta.npy", np.asarray(keeper.models["home"].state.theta))
+        np.save(FILES / "theta.npy", np.asarray(keeper.model("home").state.theta))
     finally:
         keeper.close()
         (FILES / "store.db.updater").unlink(missing_ok=True)

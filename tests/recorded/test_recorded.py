@@ -12,8 +12,8 @@ from pgc.device.ledger import Ledger
 from pgc.runs.machine import DECIDE_BITS, machine
 from pgc.runs.run import Run
 from pgc.service import store
+from pgc.service.alone import Alone
 from pgc.service.database import sqlite_url
-from pgc.service.keeper import Keeper
 from pgc.service.replay import replay
 from pgc.wire import Offer, Report
 from tests.recorded.configs import RUNS, bits, train
@@ -64,9 +64,9 @@ def test_a_ledger_answers_again_with_the_bytes_it_paid_for(tmp_path):
 
 def test_a_store_is_opened_and_its_reports_make_the_same_policy(tmp_path):
     shutil.copy(FILES / "store.db", tmp_path)
-    keeper = Keeper(sqlite_url(tmp_path / "store.db"))
+    keeper = Alone(sqlite_url(tmp_path / "store.db"))
     try:
-        model = keeper.models["home"]
+        model = keeper.model("home")
         assert (model.received, model.version) == (8, 2)
         np.testing.assert_array_equal(np.asarray(model.state.theta), np.load(FILES / "theta.npy"))
         with keeper.database.reading() as db:

@@ -7,8 +7,8 @@ from pgc.config import configure
 from pgc.device.device import Device
 from pgc.service import store
 from pgc.service.admission import Issued, Verdict
+from pgc.service.alone import Alone
 from pgc.service.database import sqlite_url
-from pgc.service.keeper import Keeper
 from pgc.service.replay import replay, same
 from pgc.wire import Malformed, Offer
 
@@ -18,7 +18,7 @@ CONFIG = configure(epsilon=1.0, submissions=1000, buffer_size=3, local_episodes=
 @pytest.fixture(scope="module")
 def made(address):
     """A keeper with one model; its tests use tokens of their own."""
-    keeper = Keeper(address)
+    keeper = Alone(address)
     keeper.create("home", CONFIG)
     yield keeper
     keeper.close()
@@ -46,12 +46,12 @@ def test_a_token_is_good_for_exactly_its_reports(made, tmp_path, rng):
     assert verdict is Verdict.ACCEPTED and second.offer_id != first.offer_id
     assert fetch(keeper, token) is Verdict.USED_UP
     keeper.wait_until_applied()
-    before = keeper.models["home"].received
+    before = keeper.model("home").received
     assert (
         keeper.report(token, "home", report).result() is Verdict.DUPLICATE
     )  # acknowledged again, counted once
     keeper.wait_until_applied()
-    assert keeper.models["home"].received == before
+    assert keeper.model("home").received == before
 
 
 def test_who_asks_again_gets_the_same_offer(made):
@@ -83,7 +83,7 @@ def test_refusals(made, tmp_path, rng):
     assert keeper.report(token, "home", changed).result() is Verdict.CONFLICT
     assert (
         keeper.revoke_token(token)
-        and keeper.report(token, "home", report).result() is Verdict.UNKNOWN_TOKEN
+        and keeper.report(token, "home", report).result() is Verdict.REVOKED
     )
 
 
@@ -113,24 +113,21 @@ def test_what_is_kept_is_the_replay_of_what_was_accepted(made, tmp_path, rng):
         assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
     keeper.wait_until_applied()
     stale = device.release(early, rng.standard_normal(len(early.theta)))
-    assert keeper.models["home"].version > early.policy_version + 5
+    assert keeper.model("home").version > early.policy_version + 5
     assert fetch(keeper, tokens[-1]).encode() == early.encode()
     assert keeper.report(tokens[-1], "home", stale).result() is Verdict.ACCEPTED
     keeper.wait_until_applied()
-    assert keeper.models["home"].received >= 40
+    assert keeper.model("home").received >= 40
     made = replay(keeper.database, "home")
     assert (
         made.differs is None
         and made.compared == made.versions > 12
         and made.reports == keeper.progress("home").accepted
     )
-    assert same(made.state, keeper.models["home"].state)
-    again = Keeper(keeper.url)
+    assert same(made.state, keeper.model("home").state)
+    again = Alone(keeper.url)
     try:
-        assert (
-            not again.leads
-            and again.models["home"].published.version == keeper.models["home"].version
-        )
+        assert not again.leads and again.models["home"].version == keeper.model("home").version
     finally:
         again.close()
 
@@ -143,9 +140,9 @@ def test_another_process_goes_on_where_this_one_died(kind, request, tmp_path, rn
         if kind == "sqlite"
         else request.getfixturevalue("new_database")()
     )
-    first = Keeper(url)
+    first = Alone(url)
     first.create("home", CONFIG)
-    second = Keeper(url)
+    second = Alone(url)
     try:
         device = Device.create(tmp_path / "l.db", 100.0)
         for keeper, token in zip(
@@ -157,13 +154,11 @@ def test_another_process_goes_on_where_this_one_died(kind, request, tmp_path, rn
         first.wait_until_applied()
         second.wait_until_applied()
         assert first.leads and not second.leads
-        assert (
-            second.models["home"].published.version == first.models["home"].published.version == 2
-        )
-        state = first.models["home"].state
+        assert second.models["home"].version == first.models["home"].version == 2
+        state = first.model("home").state
         first.close()
         second.wait_until_applied()
-        assert second.leads and same(second.models["home"].state, state)
+        assert second.leads and same(second.model("home").state, state)
         for token in second.issue_tokens(1, submissions=1):
             assert cycle(second, token, device, rng)[2] is Verdict.ACCEPTED
         second.wait_until_applied()
@@ -204,14 +199,14 @@ def test_nothing_links_a_report_to_its_token(made, tmp_path, rng):
 def test_rolling_back(made, tmp_path, rng):
     """θ of an earlier version under a new number; recovered as such; and learning goes on from there."""
     keeper = made
-    device, model = Device.create(tmp_path / "l.db", 100.0), keeper.models["home"]
+    device, model = Device.create(tmp_path / "l.db", 100.0), keeper.model("home")
     for token in keeper.issue_tokens(7, submissions=1):
         cycle(keeper, token, device, rng)
     keeper.wait_until_applied()
     before, received = model.version, model.received
     with keeper.database.reading() as db:
         old = model.unpack(store.load_version(db, "home", before - 1).state)
-    assert keeper.roll_back("home", before - 1) == before + 1
+    assert keeper.roll_back("home", before - 1, who="me", reason="test") == before + 1
     keeper.wait_until_applied()
     assert (model.version, model.received) == (before + 1, received) and int(
         model.state.buffer_count
@@ -224,12 +219,12 @@ def test_rolling_back(made, tmp_path, rng):
     assert model.version == before + 2
     assert replay(keeper.database, "home").differs is None
     with pytest.raises(Exception, match="has no version 99999"):
-        keeper.roll_back("home", 99_999)
+        keeper.roll_back("home", 99_999, who="me", reason="test")
 
 
 def test_rolling_back_drops_what_was_not_applied_yet(tmp_path, rng, monkeypatch):
     """However much of it there is; and replaying knows."""
-    keeper = Keeper(sqlite_url(tmp_path / "store.db"))
+    keeper = Alone(sqlite_url(tmp_path / "store.db"))
     try:
         keeper.create("home", CONFIG)
         device = Device.create(tmp_path / "l.db", 100.0)
@@ -237,22 +232,26 @@ def test_rolling_back_drops_what_was_not_applied_yet(tmp_path, rng, monkeypatch)
             cycle(keeper, token, device, rng)
         keeper.wait_until_applied()
         with monkeypatch.context() as slow:
-            slow.setattr(keeper._updater, "_advance", keeper._updater._look)
+            slow.setattr(keeper.updater, "_advance", lambda model: None)
             for token in keeper.issue_tokens(8, submissions=1):  # enough for two more versions
                 cycle(keeper, token, device, rng)
             with keeper.database.writing() as db:
                 old, newest, accepted = store.lock_for_rollback(db, "home", 0)
-                model = keeper.models["home"]
+                model = keeper.model("home")
                 state = model.rolled_back(
                     model.unpack(old.state), model.unpack(newest.state), accepted
                 )
-                store.keep_versions(db, "home", 1, [store.Kept(2, accepted, model.pack(state), 0)])
+                made = model.as_published(state)
+                kept = store.Kept(
+                    2, accepted, model.pack(state), 0, made.template.tail, made.policies
+                )
+                store.keep_versions(db, "home", 1, [kept])
         for token in keeper.issue_tokens(3, submissions=1):
             cycle(keeper, token, device, rng)
         keeper.wait_until_applied()
         made = replay(keeper.database, "home")
         assert (made.differs, made.versions, made.compared) == (None, 4, 4) and same(
-            made.state, keeper.models["home"].state
+            made.state, keeper.model("home").state
         )
     finally:
         keeper.close()
@@ -260,7 +259,7 @@ def test_rolling_back_drops_what_was_not_applied_yet(tmp_path, rng, monkeypatch)
 
 def test_an_updater_whose_session_ends_takes_a_new_one(new_database, tmp_path, rng):
     """At any moment, a transaction included: PostgreSQL restarts, or the network does."""
-    keeper = Keeper(new_database())
+    keeper = Alone(new_database())
     try:
         keeper.create("home", CONFIG)
         device = Device.create(tmp_path / "l.db", 100.0)
@@ -270,7 +269,7 @@ def test_an_updater_whose_session_ends_takes_a_new_one(new_database, tmp_path, r
         keeper.wait_until_applied()
         assert (
             keeper.leads
-            and keeper.models["home"].version == 10
+            and keeper.model("home").version == 10
             and replay(keeper.database, "home").differs is None
         )
     finally:

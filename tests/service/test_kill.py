@@ -17,8 +17,8 @@ import sqlalchemy as sql
 
 from pgc.device.device import Device
 from pgc.service import keeper, store
+from pgc.service.alone import Alone
 from pgc.service.database import Database, sqlite_url
-from pgc.service.keeper import Keeper
 from pgc.service.replay import replay, same
 from pgc.wire import Offer
 from tests.conftest import more
@@ -123,14 +123,15 @@ def test_servers_and_devices_are_killed(kind, request, tmp_path):
     for n in range(DEVICES):
         balance = Device.open(tmp_path / f"{n}.db").balance
         assert balance.spent <= balance.most
-    recovered = Keeper(url)
+    recovered = Alone(url)
     try:
+        wait_for(lambda: recovered.leads, "the lease, when the last killed server's updater ends")
         recovered.wait_until_applied()
         made = replay(database, "default")
         assert (
             made.differs is None
             and made.reports == len(kept)
-            and same(made.state, recovered.models["default"].state)
+            and same(made.state, recovered.model("default").state)
         )
         assert made.compared == made.versions == len(kept) // 10 + 1
     finally:
@@ -163,11 +164,12 @@ def test_the_updater_dies_and_another_takes_over(new_database, tmp_path):
             with database.reading() as db:
                 return store.newest_version(db, "default")
 
-        leads = (
-            0
-            if httpx.get(f"https://127.0.0.1:{ports[0]}/v1/status", verify=False).json()["updates"]
-            else 1
-        )
+        def updates(which):
+            url = f"https://127.0.0.1:{ports[which]}/v1/status"
+            return httpx.get(url, verify=False).json()["updates_here"]
+
+        wait_for(lambda: updates(0) or updates(1), "a process that updates")
+        leads = 0 if updates(0) else 1
         report_to(1 - leads, 20)  # to the one that follows: the other makes the versions
         wait_for(lambda: versions() == 2, "two versions")
         kill(servers[leads])

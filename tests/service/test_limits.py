@@ -16,14 +16,15 @@ import uvicorn
 
 from pgc.config import configure
 from pgc.service import accepting, logs, protocol
+from pgc.service.alone import Alone
 from pgc.service.app import InPieces, make_app
 from pgc.service.database import sqlite_url
-from pgc.service.keeper import Keeper
 from pgc.service.logs import Limited
 from pgc.service.private import make_private, operator_secret
 from pgc.service.protocol import BoundedProtocol
 from pgc.service.server import listen
 from pgc.service.tls import make_dev_certificates
+from pgc.service.watch import Watch
 from tests.service.test_service import free_port, start
 from tests.waiting import LIMIT, wait_for
 
@@ -88,11 +89,12 @@ def answered(port, tls):
 @contextlib.contextmanager
 def served(tmp_path, **limits):
     """A service in this process, over TLS, with limits of its own; and where it is."""
-    keeper = Keeper(sqlite_url(tmp_path / "store.db"))
+    keeper = Alone(sqlite_url(tmp_path / "store.db"))
     keeper.create("default", configure(own_policy=NUMBERS))
     files, port = make_dev_certificates(tmp_path, "127.0.0.1"), free_port()
     tls = {"ssl_certfile": str(files.certificate), "ssl_keyfile": str(files.key)}
-    config = uvicorn.Config(make_app(keeper), log_level="warning", log_config=None, **tls)
+    watch = Watch(keeper)
+    config = uvicorn.Config(make_app(keeper, watch), log_level="warning", log_config=None, **tls)
 
     class Here(BoundedProtocol):
         connected: ClassVar[set] = set()
@@ -109,6 +111,7 @@ def served(tmp_path, **limits):
         finally:
             server.should_exit = True
             thread.join()
+            watch.close()
             keeper.close()
 
 
@@ -339,7 +342,7 @@ def test_the_operators_port_needs_its_secret(tmp_path, monkeypatch):
         assert httpx.post(f"{url}/models/default/rollback/0").status_code == 401
         secret = (folder / "operator.secret").read_text().strip()
         headers = {"authorization": f"Bearer {secret}"}
-        assert "pgc_updates" in httpx.get(f"{url}/metrics", headers=headers).text
+        assert "pgc_updates_here" in httpx.get(f"{url}/metrics", headers=headers).text
         for page in ("/docs", "/redoc"):  # which would load scripts from elsewhere
             assert httpx.get(url + page, headers=headers).status_code == 404
     finally:

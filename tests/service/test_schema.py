@@ -114,10 +114,10 @@ def test_sweeping_keeps_what_is_needed(tmp_path):
     """The newest thousand, one in a thousand before, those of open offers and of reports that wait."""
     database = Database(f"sqlite:///{tmp_path}/s.db")
     with database.writing() as db:
-        store.create_model(db, "m", "", b"")
-        made = [store.Kept(v, 0, b"", 5 if v == 77 else None) for v in range(1, 3001)]
+        store.create_model(db, "m", "", "{}", store.Kept(0, 0, b"", None, b"o", b"p"))
+        made = [store.Kept(v, 0, b"", 5 if v == 77 else None, b"o", b"p") for v in range(1, 3001)]
         store.keep_versions(db, "m", 0, made)
-        store.issue_tokens(db, [b"t", b"u"], 5)
+        store.issue_tokens(db, [b"t", b"u"], 5, "b", 0, None)
         fresh = [store.Issued(9, 123, 500, "m", b"t"), store.Issued(10, 124, 500, "m", b"u")]
         store.admit(db, [store.OfferRequest(offer) for offer in fresh], 100)
         assert store.admit(db, [store.ReportRequest(b"u", "m", 10, 124, b"x")], 100) == [
@@ -126,6 +126,10 @@ def test_sweeping_keeps_what_is_needed(tmp_path):
         store.prune(db, 200)
         listed = {row.version for row in store.list_versions(db, "m", None)}
         assert listed == {0, 77, 123, 124, 1000, 2000, *range(2001, 3001)}
+        handed = sql.select(store.versions.c.version).where(store.versions.c.offer.is_not(None))
+        assert set(db.execute(handed).scalars()) == {123, *range(2900, 3001)}  # what offers need
+        policies = sql.select(store.versions.c.version).where(store.versions.c.policy.is_not(None))
+        assert db.execute(policies).scalars().all() == [3000]
         store.prune(db, 500 + 86_400)  # the open offer is forgotten a day after it expired
         assert db.execute(store.offers.select()).first() is None
         assert {row.version for row in store.list_versions(db, "m", None)} == listed - {123}
@@ -137,8 +141,8 @@ def test_postgresql_does_not_remember_which_token_sent_which_report(new_database
     database = Database(new_database())
     linked = sql.text("SELECT t.hash, r.offer_id FROM tokens t JOIN reports r ON t.xmin = r.xmin")
     with database.writing() as db:
-        store.create_model(db, "m", "", b"")
-        store.issue_tokens(db, [b"t", b"u"], 5)
+        store.create_model(db, "m", "", "{}", store.Kept(0, 0, b"", None, b"o", b"p"))
+        store.issue_tokens(db, [b"t", b"u"], 5, "b", 0, None)
     for n, token in enumerate((b"t", b"u")):
         with database.writing() as db:
             store.admit(db, [store.OfferRequest(store.Issued(n, 0, 500, "m", token))], 100)
@@ -150,15 +154,15 @@ def test_postgresql_does_not_remember_which_token_sent_which_report(new_database
         assert len(db.execute(linked).all()) == 2
         store.prune(db, 200)
     with database.reading() as db:
-        assert db.execute(linked).all() == [] and store.count_tokens(db).reports_left == 8
+        assert db.execute(linked).all() == [] and store.count_tokens(db, 200).reports_left == 8
     database.close()
 
 
 def test_an_offer_of_a_version_that_is_not_kept_is_not_made(address):
     database = Database(address)
     with database.writing() as db:
-        store.create_model(db, "m", "", b"")
-        store.issue_tokens(db, [b"t"], 5)
+        store.create_model(db, "m", "", "{}", store.Kept(0, 0, b"", None, b"o", b"p"))
+        store.issue_tokens(db, [b"t"], 5, "b", 0, None)
     with pytest.raises(store.Overtaken), database.writing() as db:
         store.admit(db, [store.OfferRequest(store.Issued(1, 7, 500, "m", b"t"))], 100)
     database.close()

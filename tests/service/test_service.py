@@ -1,8 +1,8 @@
 """The service over a real network: uvicorn with TLS on loopback, real devices with ledgers, the commands as a user runs them."""
 
 import asyncio
+import base64
 import contextlib
-import dataclasses
 import http.server
 import importlib
 import json
@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 import sqlalchemy
 import uvicorn
+from prometheus_client.parser import text_string_to_metric_families
 
 from pgc.cli.main import main
 from pgc.config import configure
@@ -30,14 +31,19 @@ from pgc.device.device import Device
 from pgc.device.ledger import look
 from pgc.errors import PgcError
 from pgc.service.accepting import BoundedServer
-from pgc.service.app import make_app, make_operator_app
+from pgc.service.alone import Alone
+from pgc.service.app import make_app
+from pgc.service.asking import Surrounded
 from pgc.service.client import ServiceClient
 from pgc.service.database import Database, sqlite_url
-from pgc.service.keeper import Keeper, issue_tokens
+from pgc.service.keeper import BEHIND, issue_tokens
+from pgc.service.metrics import Metrics
+from pgc.service.operating import make_operator_app
 from pgc.service.protocol import BoundedProtocol
 from pgc.service.replay import replay
 from pgc.service.server import listen
 from pgc.service.tls import make_dev_certificates
+from pgc.service.watch import Watch
 from pgc.wire import Offer
 from pgc.wire.offer import LARGEST_OFFER
 from tests.length import length
@@ -55,11 +61,12 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     folder = tmp_path_factory.mktemp("service")
-    keeper = Keeper(sqlite_url(folder / "store.db"))
+    keeper = Alone(sqlite_url(folder / "store.db"))
     keeper.create("default", CONFIG)
     files, port = make_dev_certificates(folder, "127.0.0.1"), free_port()
+    watch = Watch(keeper)
     config = uvicorn.Config(
-        make_app(keeper),
+        Surrounded(make_app(keeper, watch), lambda *_: None),
         log_level="warning",
         ssl_certfile=str(files.certificate),
         ssl_keyfile=str(files.key),
@@ -72,6 +79,8 @@ def service(tmp_path_factory):
     yield keeper, f"https://127.0.0.1:{port}", str(files.ca)
     server.should_exit = True
     thread.join()
+    watch.close()
+    keeper.close()
     keeper.close()
 
 
@@ -239,7 +248,7 @@ def test_serve_tokens_join(tmp_path, capsys, monkeypatch):
                 assert f"recipe is {measured['recipe']}" in capsys.readouterr().err
                 device += ["--recipe", measured["recipe"]]
             for accepted in (1, 0):  # the same command again: the token is used up
-                assert main(device) == 0
+                assert main(device) == 1 - accepted
                 assert json.loads(capsys.readouterr().out) == {
                     "accepted": accepted, "epsilon_left": 0.0,
                     "ended": [{"devices": 1, "why": "this token's reports are used up"}],
@@ -254,7 +263,7 @@ def test_serve_tokens_join(tmp_path, capsys, monkeypatch):
         for wrong, reason in (
             (
                 ["--token-file", str(tmp_path / "0"), "--ledger", str(tmp_path / "0.db")],
-                "unknown token",
+                "this token was revoked",
             ),
             (["--world", "acrobot"], "trains for cartpole"),
             (["--model", "none"], "has no model 'none'"),
@@ -271,7 +280,8 @@ def test_serve_tokens_join(tmp_path, capsys, monkeypatch):
         monkeypatch.delenv("PGC_TOKEN")
         assert main(join) == 2 and "set PGC_TOKEN, or give --token-file" in capsys.readouterr().err
         assert main(["tokens", "count", str(folder)]) == 0
-        assert capsys.readouterr().out == "0 usable, for 0 reports; 1 used up; 1 revoked\n"
+        told = "0 usable, for 0 reports; 1 used up; 1 revoked; 0 expired\n"
+        assert capsys.readouterr().out == told
         assert main(["replay", str(folder)]) == 0
         assert (
             "2 reports make 1 versions; 1 of them are kept, and are the same to the bit"
@@ -331,7 +341,7 @@ def test_a_hostile_service_cannot_choose_code(service):
     keeper, url, _ = service
     card = httpx.get(f"{url}/v1/models/default", verify=False).json()["recipe"]
     world = {"bounds": ((-1, 1),) * 4, "actions": 2, "max_steps": 200, "score_threshold": 195.0}
-    assert Recipe.read(card, **world).card == keeper.models["default"].recipe.card
+    assert Recipe.read(card, **world).card == keeper.model("default").recipe.card
     for wrong in (
         {"estimator": "os:system"}, {"hidden": [10**9]}, {"hidden": "os"}, {"hidden": [1.5]}, {"spread": float("inf")},
         {"spread": "1"}, {"biases": "yes"}, {"bounds": []}, {"discount": True}, {"estimator": ["evolution"]},
@@ -343,23 +353,27 @@ def test_a_hostile_service_cannot_choose_code(service):
             Recipe.read(wrong, **world)
 
 
-def test_back_pressure(service):
-    """More than can be written soon: 429 with Retry-After, and the client waits that long."""
+def test_back_pressure(service, monkeypatch):
+    """More than can be applied soon: 429 with Retry-After, the client waits that long, and it is counted with its cause."""
     keeper, url, ca = service
     [token] = keeper.issue_tokens(1, submissions=1)
-    slept = []
+    slept, before = [], keeper.counts["offers", BEHIND]
 
     def sleep(seconds):
         slept.append(seconds)
-        keeper.models["default"].aggregator = aggregator
+        monkeypatch.undo()
 
-    aggregator = keeper.models["default"].aggregator
-    keeper.models["default"].aggregator = dataclasses.replace(
-        aggregator, buffer_size=-(10**9)
-    )  # so that all is too much
+    monkeypatch.setattr("pgc.service.keeper.MOST_BEHIND", -(10**9))  # so that all is too much
+    answer = httpx.post(
+        f"{url}/v1/models/default/offers",
+        headers={"authorization": f"Bearer {token}"},
+        verify=False,
+    )
+    assert answer.status_code == 429 and "wait to be applied" in answer.json()["detail"]
     with ServiceClient(url, token, ca=ca, sleep=sleep) as client:
         assert len(client.offer()) > 100
-    assert len(slept) == 1 and slept[0] >= 0.5
+    assert len(slept) == 1 and slept[0] >= 0.5 * int(answer.headers["retry-after"])
+    assert keeper.counts["offers", BEHIND] == before + 2
 
 
 def test_a_store_that_cannot_be_written(service, monkeypatch):
@@ -433,7 +447,7 @@ def test_a_pytorch_policy_of_ones_own_learns(tmp_path, monkeypatch):
 def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch):
     (tmp_path / "theta.npy").write_bytes(b"nonsense")
     (tmp_path / "t").write_text("token")
-    keeper = Keeper(sqlite_url(tmp_path / "store.db"))
+    keeper = Alone(sqlite_url(tmp_path / "store.db"))
     keeper.create("default", CONFIG)
     keeper.close()
     one, other = (
@@ -502,41 +516,57 @@ def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch):
 
 
 SECRET = {"authorization": "Bearer secret"}
+BASIC = {"authorization": "Basic " + base64.b64encode(b"anyone:secret").decode()}
 
 
-def test_the_operators_interface(service, tmp_path):
+@pytest.fixture
+def operator(service):
+    """Asks the operator's application of that service."""
+    keeper, _, _ = service
+    watch = Watch(keeper)
+    app = make_operator_app(keeper, watch, Metrics(keeper, watch), "secret")
+
+    def ask(method, path, headers=SECRET, **more):
+        async def asked():
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://localhost", headers=headers, timeout=LIMIT
+            ) as client:
+                return await client.request(method, path, **more)
+
+        return asyncio.run(asked())
+
+    yield ask
+    watch.close()
+
+
+def test_the_operators_interface(service, operator, tmp_path):
     keeper, url, ca = service
     [token] = keeper.issue_tokens(1, submissions=1)
     with ServiceClient(url, token, ca=ca) as client:  # so that there is a report to count
         offer = client.offer()
         client.submit(Device.create(tmp_path / "l.db", 5.0).release(offer, None))
 
-    async def ask():
-        transport = httpx.ASGITransport(make_operator_app(keeper, "secret"))
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://localhost", headers=SECRET
-        ) as operator:
-            return (await operator.get("/metrics")).text, (
-                await operator.post("/models/default/rollback/123456")
-            ).status_code
+    def attack(headers, path="/models/default/rollback/0"):
+        return operator("POST", path, headers).status_code
 
-    async def attack(headers, path="/models/default/rollback/0"):
-        transport = httpx.ASGITransport(make_operator_app(keeper, "secret"))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as operator:
-            return (await operator.post(path, headers=headers)).status_code
-
-    assert asyncio.run(attack({})) == asyncio.run(attack({"authorization": "Bearer other"})) == 401
-
+    assert attack({}) == attack({"authorization": "Bearer other"}) == 401
+    assert attack({"authorization": "Basic nonsense"}) == 401
     for headers in (
         {"origin": "https://evil.example"},
         {"host": "evil.example"},
     ):  # a web page in the operator's browser
-        assert asyncio.run(attack(headers)) == 403
-    for version in (-1, 2**63, 10**30):
-        assert asyncio.run(attack(SECRET, f"/models/default/rollback/{version}")) == 404
-    said, status = asyncio.run(ask())
-    assert f'pgc_model_received{{model="default"}} {keeper.models["default"].received}' in said
-    assert 'pgc_requests_total{what="reports",result="accepted"}' in said and status == 404
+        assert attack(headers) == 403
+    assert attack(SECRET) == attack(BASIC) == 400  # by whom, and why?
+    for version in (-1, 2**63, 10**30, 123_456):
+        assert attack(SECRET, f"/models/default/rollback/{version}?who=me&reason=test") == 404
+    keeper.wait_until_applied()
+    said = operator("GET", "/metrics").text
+    received = keeper.model("default").received
+    assert f'pgc_model_received{{model="default"}} {received}.0\n' in said
+    assert 'pgc_requests_total{result="accepted",what="reports"}' in said
+    families = list(text_string_to_metric_families(said))
+    assert all(family.documentation for family in families) and len(families) > 15
     assert (
         httpx.post(f"{url}/models/default/rollback/0", verify=False).status_code == 404
     )  # devices cannot reach it
@@ -648,7 +678,7 @@ def test_the_policy_is_public(service):
     keeper, url, _ = service
     answer = httpx.get(f"{url}/v1/models/default/policy", verify=False)
     np.testing.assert_array_equal(
-        load(answer.content)["theta"], np.asarray(keeper.models["default"].state.theta)
+        load(answer.content)["theta"], np.asarray(keeper.model("default").state.theta)
     )
 
 
@@ -668,8 +698,8 @@ def test_malformed_and_unauthorised_requests(service, tmp_path, rng):
         http, chance = client._http, random.Random(0)
         keeper.wait_until_applied()
         theta, received = (
-            np.asarray(keeper.models["default"].state.theta),
-            keeper.models["default"].received,
+            np.asarray(keeper.model("default").state.theta),
+            keeper.model("default").received,
         )
         seen = Counter()
         for _ in range(REQUESTS):
@@ -708,8 +738,8 @@ def test_malformed_and_unauthorised_requests(service, tmp_path, rng):
             )  # its own offer again
         assert {400, 401, 404, 413} <= set(seen), seen
         keeper.wait_until_applied()
-        np.testing.assert_array_equal(keeper.models["default"].state.theta, theta)
-        assert keeper.models["default"].received == received
+        np.testing.assert_array_equal(keeper.model("default").state.theta, theta)
+        assert keeper.model("default").received == received
         assert client.submit(report) == "accepted"
 
 

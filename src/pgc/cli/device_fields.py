@@ -70,6 +70,7 @@ class Connection:
         own: it must be the same for all.
         """
         from pgc.local_training.players import recipe_for
+        from pgc.local_training.recipe import check_play
         from pgc.local_training.worlds.registry import world_of
 
         with self.connect(token) as service:
@@ -86,6 +87,7 @@ class Connection:
             bounds = tuple(published)
         world = world_of(replace(self, bounds=bounds))
         recipe = recipe_for(world, card.get("recipe"))
+        check_play(card, recipe)
         if self.recipe is not None and recipe.fingerprint != self.recipe:
             raise PgcError(
                 f"the service's recipe is {recipe.fingerprint}, and this device agreed to "

@@ -60,7 +60,9 @@ class Join(Connection):
 
 
 def join(given: list[str]) -> int:
-    """Runs `pgc join` with the given flags; returns 2 if a device failed."""
+    """Runs `pgc join` with the given flags; returns 2 if a device failed, 1 if none did and yet no
+    report was accepted.
+    """
     require("httpx", "service")
     import numpy as np
 
@@ -127,7 +129,7 @@ def join(given: list[str]) -> int:
             end=" ",
         )
         print("; ".join(f"{n} device(s): {words}" for words, n in joined.ended.most_common()) + ".")
-    return 2 if joined.failed else 0
+    return 2 if joined.failed else int(joined.accepted == 0)
 
 
 def _admitted(args: Join) -> tuple[list[str], list[Path]]:

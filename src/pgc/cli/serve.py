@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import ssl
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
+from pgc.cli.elsewhere import from_elsewhere
 from pgc.cli.fields import RunCode, StoreUrl
 from pgc.cli.parsing import parse
-from pgc.config import TrainConfig, configure, from_yaml
-from pgc.config.files import refuse_code
 from pgc.errors import PgcError, require
-from pgc.randomise.budget import NANO
+from pgc.randomise.budget import epsilon_shown
 from pgc.service import is_loopback
+from pgc.service.private import operator_secret
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from pgc.service.keeper import Keeper
+    from pgc.config import TrainConfig
+    from pgc.service.server import Certificate
+
+OF_A_MODEL = ("world", "epsilon", "submissions_per_agent", "score_epsilon")
+"""Flags that say what a new model is."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,9 @@ class Serve:
     theta: Path | None = None
     """A file of numpy.save with θ_0, for a new model whose policy only the devices know, and which
     learns from gradients alone. --world and the settings that belong to it then have no effect."""
-    model: str = "default"
-    """The model's name. A store can hold several models: start once with each --config; later
-    starts serve all of them."""
+    model: str | None = None
+    """The model's name; by default `default`. A store can hold several models: start once with each
+    --config; later starts serve all of them."""
     world: str | None = None
     """The world of a new model, if no --config is given; by default cartpole."""
     epsilon: float | None = None
@@ -66,9 +73,13 @@ class Serve:
     port: int = 8443
     """The port to listen at."""
     operator_port: int | None = None
-    """Also serve the operator's interface (metrics, rolling back) at this port, for this machine
-    only. Requests need the secret in FOLDER/operator.secret, which is made, or in
-    $PGC_OPERATOR_SECRET."""
+    """Also serve the operator's interface (metrics, tokens, rolling back) at this port. Requests
+    need the secret in FOLDER/operator.secret, which is made, or in $PGC_OPERATOR_SECRET."""
+    operator_host: str = "127.0.0.1"
+    """The address of the operator's interface. Where others can reach it, it uses the certificate
+    as well."""
+    page: Literal["public", "operator"] = "public"
+    """Who may see the live page: everybody, or the operator alone, at the operator's port."""
     certificate: Path | None = None
     """The server's certificate (PEM). With it and --key, the service uses TLS."""
     key: Path | None = None
@@ -80,96 +91,179 @@ class Serve:
     plain_text: bool = False
     """Listen without TLS on an address that others can reach. Whoever sees the traffic can then
     read the tokens."""
+    wait_seconds: float = 60.0
+    """How long to wait at the start for a PostgreSQL that does not answer yet."""
+    log_format: Literal["text", "json"] = "text"
+    """How log lines are written."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important lines that are logged."""
+    options: Path | None = None
+    """A YAML file with any of these flags as `name: value`. A flag on the command line is stronger
+    than an environment variable PGC_SERVE_NAME, and that is stronger than the file."""
 
 
 def serve(given: list[str]) -> int:
     """Runs `pgc serve` with the given flags, until it is stopped."""
-    for needed in ("uvicorn", "uvloop", "fastapi", "sqlalchemy"):
+    for needed in ("uvicorn", "uvloop", "fastapi", "sqlalchemy", "prometheus_client"):
         require(needed, "service")
     from pgc.cli.stores import errors_in_one_line, store_url
     from pgc.service import server
+    from pgc.service.asking import Numbered
     from pgc.service.keeper import Keeper
-    from pgc.service.logs import Limited
-    from pgc.service.private import operator_secret
+    from pgc.service.logs import set_up_logs
+    from pgc.service.updater_process import UpdaterProcess
+    from pgc.service.watch import Watch
 
-    args = parse(Serve, "serve", given)
-    if not 1 <= args.offer_seconds <= 10**9:
-        raise PgcError("--offer-seconds must be at least 1, and no more than a billion")
-    if (
-        not args.plain_text
-        and not args.dev_tls
-        and args.certificate is None
-        and not is_loopback(args.host)
-    ):
-        raise PgcError(
-            f"{args.host} can be reached by others: give --certificate and --key, --dev-tls, or "
-            "say --plain-text"
-        )
+    args = parse(Serve, "serve", [*from_elsewhere(Serve, "serve", given), *given])
+    _refuse(args)
     with errors_in_one_line():
-        tls = _tls(args)
-    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
-    log = logging.getLogger("pgc.service")
-    log.setLevel(logging.INFO)
+        certificate = _certificate(args)
+    logs: dict[str, str] = {"level": args.log_level, "format": args.log_format}
+    set_up_logs(logs)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(Limited())
+        handler.addFilter(Numbered())
+    log = logging.getLogger("pgc.service")
     with errors_in_one_line():
-        keeper = Keeper(
-            store_url(args.folder, args.store, make=True),
-            offer_seconds=args.offer_seconds,
-            run_code=args.run_code,
-        )
+        url = store_url(args.folder, args.store, make=True)
+        _wait_for(url, args.wait_seconds)
+        _choose_model(url, args)
     with contextlib.ExitStack() as ending:
         ending.callback(log.info, "stopped; everything is kept")
-        ending.callback(keeper.close)
-        with errors_in_one_line():
-            _choose_model(keeper, args)
-        listeners = [ending.enter_context(server.listen(args.host, args.port))]
+        listener = ending.enter_context(server.listen(args.host, args.port))
+        operating = None
         if args.operator_port is not None:
-            listeners.append(ending.enter_context(server.listen("127.0.0.1", args.operator_port)))
+            reached = ending.enter_context(server.listen(args.operator_host, args.operator_port))
+            with errors_in_one_line():
+                secret = operator_secret(args.folder)
+            operating = server.Operating(reached, secret, not is_loopback(args.operator_host))
+        with errors_in_one_line():
+            keeper = Keeper(url, offer_seconds=args.offer_seconds)
+        ending.callback(keeper.close)
+        scheme = "https" if certificate else "http"
+        where = f"{socket.gethostname()} {scheme}://{args.host}:{args.port}/"
+        updating = UpdaterProcess(
+            url, where=where, run_code=args.run_code, logs=logs, told=keeper.follower.wake
+        )
+        ending.callback(updating.close)
+        keeper.wake_updater = updating.wake
         for name, model in keeper.models.items():
             log.info(
                 "%s: version %d, %d reports, ε = %g a report",
                 name,
                 model.version,
                 keeper.progress(name).accepted,
-                model.query.cost / NANO,
+                epsilon_shown(model.query.cost),
             )
-        where = f"{'https' if tls else 'http'}://{args.host}:{args.port}/"
-        with errors_in_one_line():
-            secret = "" if args.operator_port is None else operator_secret(args.folder)
-        server.serve(keeper, listeners, tls, where, secret)
+        watch = Watch(keeper, where)
+        ending.callback(watch.close)
+        server.serve(
+            keeper,
+            listener,
+            watch,
+            certificate=certificate,
+            operating=operating,
+            page=args.page == "public",
+        )
     return 0
 
 
-def _choose_model(keeper: Keeper, args: Serve) -> None:
+def _refuse(args: Serve) -> None:
+    """Refuses flags that are out of range, or that would let others read tokens."""
+    if not 1 <= args.offer_seconds <= 10**9:
+        raise PgcError("--offer-seconds must be at least 1, and no more than a billion")
+    if not 0 <= args.wait_seconds <= 10**6:
+        raise PgcError("--wait-seconds must be between 0 and a million")
+    safe = args.plain_text or args.dev_tls or args.certificate is not None
+    asked = {"--host": args.host}
+    if args.operator_port is not None:
+        asked["--operator-host"] = args.operator_host
+    for flag, host in asked.items():
+        if not safe and not is_loopback(host):
+            raise PgcError(
+                f"{host} ({flag}) can be reached by others: give --certificate and --key, "
+                "--dev-tls, or say --plain-text"
+            )
+
+
+def _wait_for(url: str, seconds: float) -> None:
+    """Opens the store once, to migrate it; waits for a database that does not answer yet."""
+    from pgc.service.database import Database, Unreachable
+
+    log, end, said = logging.getLogger("pgc.service"), time.monotonic() + seconds, False
+    while True:
+        try:
+            Database(url).close()
+            return
+        except Unreachable as error:
+            if time.monotonic() >= end:
+                raise
+            if not said:
+                log.warning("%s; waiting for it, up to %g s", error, seconds)
+            said = True
+            time.sleep(1.0)
+
+
+def _choose_model(url: str, args: Serve) -> None:
     """Makes the model that the flags name, if it does not exist.
 
     If it exists, flags that contradict it are refused.
     """
+    from pgc.service import store
+    from pgc.service.database import Database
+
+    database = Database(url)
+    with database.reading() as db:
+        found = store.list_models(db)
+    database.close()
     new = args.config is not None or args.theta is not None
-    if args.model not in keeper.models and (new or not keeper.models):
-        theta = None if args.theta is None else _theta(args.theta)
-        keeper.create(args.model, _config(args, theta), theta)
-    elif args.model not in keeper.models:
+    asked = {name: getattr(args, name) for name in OF_A_MODEL if getattr(args, name) is not None}
+    if args.model is None and not found:
+        args = replace(args, model="default")
+    if args.model is None and (new or asked) and "default" not in found:
+        args = replace(args, model="default")
+    name = args.model or ("default" if "default" in found else None)
+    if name is None:
+        return  # a store with other models is served as it is
+    if name not in found and (new or not found):
+        _in_another_process(_create, url, name, args)
+    elif name not in found:
         raise PgcError(
-            f"there is no model '{args.model}'; for a new one beside {', '.join(keeper.models)} "
-            "give --config or --theta"
+            f"there is no model '{name}'; for a new one beside {', '.join(found)} give --config or "
+            "--theta"
         )
     elif new:
         raise PgcError(
-            f"there is a model '{args.model}' already; a model keeps its config (give another "
-            "--model)"
+            f"there is a model '{name}' already; a model keeps its config (give another --model)"
         )
-    else:
-        config = keeper.models[args.model].config
-        for name in ("world", "epsilon", "submissions_per_agent", "score_epsilon"):
-            asked = getattr(args, name)
-            if asked is not None and asked != getattr(config, name):
-                flag = "--" + name.replace("_", "-")
-                raise PgcError(
-                    f"the model '{args.model}' has {flag} {getattr(config, name)}, for life; give "
-                    "another --model"
-                )
+    elif asked:
+        _in_another_process(_compare, found[name], name, asked)
+
+
+def _in_another_process(work: Callable[..., None], *given: Any) -> None:
+    """Does work that needs JAX, and lets its memory go with the process."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(work, *given).result()
+
+
+def _create(url: str, name: str, args: Serve) -> None:
+    from pgc.service.creating import create_at
+
+    theta = None if args.theta is None else _theta(args.theta)
+    create_at(url, name, _config(args, theta), theta)
+
+
+def _compare(text: str, name: str, asked: dict[str, Any]) -> None:
+    """Refuses settings that contradict the config of a model that exists."""
+    from pgc.config import from_yaml
+
+    config = from_yaml(text)
+    for field, value in asked.items():
+        if value != getattr(config, field):
+            flag = "--" + field.replace("_", "-")
+            raise PgcError(
+                f"the model '{name}' has {flag} {getattr(config, field)}, for life; give another "
+                "--model"
+            )
 
 
 def _theta(path: Path) -> np.ndarray:
@@ -185,6 +279,9 @@ def _theta(path: Path) -> np.ndarray:
 
 
 def _config(args: Serve, theta: np.ndarray | None) -> TrainConfig:
+    from pgc.config import configure, from_yaml
+    from pgc.config.files import refuse_code
+
     own = None if theta is None else len(theta)
     if args.config is not None:
         try:
@@ -193,37 +290,28 @@ def _config(args: Serve, theta: np.ndarray | None) -> TrainConfig:
             return replace(config, own_policy=own)
         except OSError as error:
             raise PgcError(f"cannot read {args.config} ({error.strerror})") from None
-    asked = {
-        name: getattr(args, name)
-        for name in ("world", "epsilon", "submissions_per_agent", "score_epsilon")
-    }
+    asked = {name: getattr(args, name) for name in OF_A_MODEL}
     return configure(
         own_policy=own, **{name: value for name, value in asked.items() if value is not None}
     )
 
 
-def _tls(args: Serve) -> dict[str, str]:
+def _certificate(args: Serve) -> Certificate | None:
+    from pgc.service.server import Certificate
+
     if (args.certificate is None) != (args.key is None):
         raise PgcError("--certificate and --key go together")
     if args.certificate is not None and args.key is not None:
         if args.dev_tls:
             raise PgcError("--dev-tls makes a certificate; give it, or --certificate and --key")
-        for file in (args.certificate, args.key):
-            if not os.access(file, os.R_OK):
-                raise PgcError(f"cannot read {file}")
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(args.certificate, args.key)
-        except ssl.SSLError as error:
-            raise PgcError(
-                f"{args.certificate} and {args.key} are no certificate with its key "
-                f"({error.reason})"
-            ) from None
-        return {"ssl_certfile": str(args.certificate), "ssl_keyfile": str(args.key)}
+        given = Certificate(args.certificate, args.key)
+        given.check()
+        return given
     if not args.dev_tls:
-        return {}
+        return None
     require("cryptography", "service")
     from pgc.service.tls import make_dev_certificates
 
     files = make_dev_certificates(args.folder, args.host)
     print(f"devices need --ca {files.ca}", flush=True)
-    return {"ssl_certfile": str(files.certificate), "ssl_keyfile": str(files.key)}
+    return Certificate(files.certificate, files.key)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -124,6 +125,43 @@ class Recipe(LossOptions):
         every = {name: getattr(self, name) for name in CARD}
         return {name: value for name, value in every.items() if UNSTATED.get(name) != value}
 
+    @property
+    def play(self) -> dict[str, Any]:
+        """The settings that belong to the world, as plain data: a service publishes them, so that
+        a device that lives in another one notices before it pays. None is an infinite number.
+        """
+
+        def plain(value: float) -> float | None:
+            return float(value) if math.isfinite(value) else None
+
+        def box(bounds: Bounds) -> list[list[float | None]]:
+            return [[plain(low), plain(high)] for low, high in bounds]
+
+        actions = self.actions if isinstance(self.actions, int) else box(self.actions)
+        return {
+            "bounds": box(self.bounds),
+            "actions": actions,
+            "max_steps": self.max_steps,
+            "score_threshold": plain(self.score_threshold),
+        }
+
+    @classmethod
+    def of_card(cls, card: Any) -> Recipe:
+        """Returns the recipe of a service's whole card, for a device whose world is the one that
+        the card describes.
+
+        Cards of before version 2 do not describe it: then `read` takes it from the device.
+        """
+        play = card.get("play") if isinstance(card, dict) else None
+        if not isinstance(play, dict):
+            raise PgcError(
+                "the service's card does not say how its world is played: it is older than this "
+                "pgc, or its policy is one that only its own devices know"
+            )
+        made = cls.read(card.get("recipe"), **_world(play))
+        check_play(card, made)
+        return made
+
     @classmethod
     def read(
         cls,
@@ -192,6 +230,56 @@ class Recipe(LossOptions):
         """Returns the recipe of a simulation's agents (`problem.training`), for real devices."""
         recipe: Recipe = training.recipe
         return recipe
+
+
+def check_play(card: dict[str, Any], recipe: Recipe) -> None:
+    """Refuses a card whose world is played otherwise than this device's, whose recipe is given."""
+    theirs = card.get("play")
+    if theirs is None:  # the card is older
+        return
+    if not isinstance(theirs, dict):
+        raise PgcError("the service's card is not one that this version of pgc knows")
+    for name, mine in recipe.play.items():
+        if theirs.get(name) != mine:
+            raise PgcError(
+                f"the service trains for a world with {name} = {_short(theirs.get(name))}, and "
+                f"this device's has {_short(mine)}; nothing was sent and no ε was spent"
+            )
+
+
+def _world(play: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a card that belong to the world; refuses what is none."""
+
+    def number(value: Any, missing: float) -> float:
+        if value is None:
+            return missing
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise PgcError(f"the service's card has {_short(value)} where a number belongs")
+        return float(value)
+
+    def box(bounds: Any) -> Bounds:
+        if not isinstance(bounds, list) or len(bounds) > 2**16:
+            raise PgcError(f"the service's card has {_short(bounds)} where a box belongs")
+        pairs = [pair if isinstance(pair, list) and len(pair) == 2 else [0, ""] for pair in bounds]
+        return tuple((number(low, -math.inf), number(high, math.inf)) for low, high in pairs)
+
+    actions, steps = play.get("actions"), play.get("max_steps")
+    if type(actions) is int and not 1 <= actions <= 2**16:
+        raise PgcError(f"the service's card has {actions} actions")
+    if type(steps) is not int or not 1 <= steps <= 10**9:
+        raise PgcError(f"the service's card has episodes of {_short(steps)} steps")
+    return {
+        "bounds": box(play.get("bounds")),
+        "actions": actions if type(actions) is int else box(actions),
+        "max_steps": steps,
+        "score_threshold": number(play.get("score_threshold"), math.inf),
+    }
+
+
+def _short(value: Any) -> str:
+    """Returns a value of a card as one line that is fit to print."""
+    text = "".join(c for c in str(value) if c.isprintable())
+    return text if len(text) <= 60 else text[:60] + "…"
 
 
 CARD = tuple(

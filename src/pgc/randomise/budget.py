@@ -57,6 +57,11 @@ def epsilon_of(nano: int) -> float:
     return epsilon
 
 
+def epsilon_shown(nano: int) -> float:
+    """Returns ε for people to read: rounded up at the sixth digit, never less than is charged."""
+    return math.ceil(nano / 1000) / 10**6
+
+
 def epsilon_text(nano: int) -> str:
     """Returns a number of nano-ε as text for people to read, such as "ε = 0.5"."""
     return f"ε = {nano / NANO:.9g}"

@@ -13,7 +13,7 @@ acknowledged again, but counted once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -25,7 +25,9 @@ class Verdict(Enum):
     DUPLICATE = "duplicate"
     """The same report was accepted before."""
     UNKNOWN_TOKEN = "unknown token"
-    """There is no such token, or it was revoked."""
+    REVOKED = "this token was revoked"
+    EXPIRED = "this token has expired"
+    """It gets no offers any more. An offer that it holds can still be answered."""
     USED_UP = "this token's reports are used up"
     UNKNOWN_OFFER = "unknown offer"
     CONFLICT = "another report answered this offer"
@@ -76,13 +78,18 @@ class Admission:
         left: dict[bytes, int],
         opened: Iterable[Issued],
         answered: Iterable[ReportRequest],
+        *,
+        revoked: Collection[bytes] = (),
+        expired: Collection[bytes] = (),
     ) -> None:
         """Starts with what the store knows at the time `now`.
 
         `left` has the number of reports left to each token that is known and not revoked. `opened`
         are the open offers of these tokens. `answered` are reports that were accepted before, for
         the offers that this group answers; their tokens are not known any more, and are b"".
+        `revoked` and `expired` are tokens of these kinds.
         """
+        self._revoked, self._expired = revoked, expired
         self._now, self._left = now, left
         self._held: dict[bytes, list[Issued]] = {}
         self.issued: list[Issued] = []
@@ -99,7 +106,7 @@ class Admission:
     def decide(self, request: OfferRequest | ReportRequest) -> Issued | Verdict:
         """Decides the next request of the group."""
         if request.token not in self._left:
-            return Verdict.UNKNOWN_TOKEN
+            return Verdict.REVOKED if request.token in self._revoked else Verdict.UNKNOWN_TOKEN
         return (
             self._offer(request.fresh)
             if isinstance(request, OfferRequest)
@@ -114,6 +121,8 @@ class Admission:
                 return offer
         if len(held) >= self._left[fresh.token]:
             return Verdict.USED_UP
+        if fresh.token in self._expired:
+            return Verdict.EXPIRED
         held.append(fresh)
         self.issued.append(fresh)
         return fresh

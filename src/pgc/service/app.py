@@ -8,42 +8,39 @@ Offers and reports are binary (docs/wire.md), paths are versioned, and every ref
 | `POST /v1/models/M/reports`, with a token | 200 accepted; 400, 401, 404, 409, 410, 413 |
 | `GET /v1/models`, `/v1/models/M` | what is public: names, settings, progress |
 | `GET /v1/models/M/policy`, `/versions`, `/progress` | the policy; its history; how learning goes |
-| `GET /health`, `/ready` | whether it lives; whether it can write |
+| `GET /health`, `/ready` | whether it lives; whether it can do its work |
 | `GET /`, `/docs`, `/v1/status` | the live page; these paths; counts |
 
-When more is waiting than can be written soon, the answer is 429 with Retry-After; when the store
-fails, 503.
+When more is waiting than can be written or applied soon, the answer is 429 with Retry-After; when
+the store fails, 503. HEAD works wherever GET does. `asking.py` has what surrounds every request,
+and `operating.py` what only the operator reaches.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
-from sqlalchemy.exc import DBAPIError
+from fastapi.responses import HTMLResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from pgc import __version__
-from pgc.errors import PgcError
-from pgc.randomise.budget import NANO
-from pgc.service import is_loopback
 from pgc.service.admission import Verdict
+from pgc.service.asking import Refused, explained, known, said
 from pgc.service.keeper import Keeper
-from pgc.service.writer import Busy, Unwritten
-from pgc.wire import Malformed
+from pgc.service.watch import Watch
 from pgc.wire.report import HEAD_SIZE
 
 STATUS = {
     Verdict.ACCEPTED: 200,
     Verdict.DUPLICATE: 200,
     Verdict.UNKNOWN_TOKEN: 401,
+    Verdict.REVOKED: 401,
+    Verdict.EXPIRED: 401,
     Verdict.UNKNOWN_OFFER: 404,
     Verdict.CONFLICT: 409,
     Verdict.LATE: 410,
@@ -64,20 +61,23 @@ td {{ border-top: 1px solid #8884; padding: .4rem .8rem .4rem 0; vertical-align:
 docs/wire.md.</p><table>{rows}</table></html>"""
 
 
-def make_app(keeper: Keeper) -> FastAPI:
-    """Returns the HTTP application that devices and the public reach."""
-    app = _explained(
+def make_app(keeper: Keeper, watch: Watch, *, page: bool = True) -> FastAPI:
+    """Returns the HTTP application that devices and the public reach; `page` is whether the live
+    page is public.
+    """
+    app = explained(
         FastAPI(title="pgc aggregator", version=__version__, docs_url=None, redoc_url=None)
     )
-    begun = time.monotonic()
+    if page:
+        add_page(app, keeper, watch)
 
     @app.post("/v1/models/{model}/offers", response_class=Response)
     async def offer(model: str, request: Request) -> Response:
         """Returns an offer for one report: the open offer that the token holds, or a new one."""
         token = _token(request)
-        issued = await asyncio.wrap_future(keeper.offer(token, _known(keeper, model)))
+        issued = await asyncio.wrap_future(keeper.offer(token, known(keeper, model)))
         if isinstance(issued, Verdict):
-            return _said(STATUS[issued], issued.value)
+            return said(STATUS[issued], issued.value)
         made = (
             keeper.encoded(issued)
             if keeper.is_at_hand(issued)
@@ -92,66 +92,11 @@ def make_app(keeper: Keeper) -> FastAPI:
         An accepted report is on disk before the response is sent. If the same report is sent again,
         it is acknowledged again, but counted once.
         """
-        token, name = _token(request), _known(keeper, model)
+        token, name = _token(request), known(keeper, model)
         data = await _body(request, HEAD_SIZE + keeper.models[name].query.payload_size)
         verdict = await asyncio.wrap_future(keeper.report(token, name, data))
         assert isinstance(verdict, Verdict)
-        return _said(STATUS[verdict], verdict.value)
-
-    @app.get("/v1/models")
-    async def models() -> dict[str, Any]:
-        """The names of the models."""
-        return {"models": sorted(keeper.models)}
-
-    @app.get("/v1/models/{model}")
-    async def model_card(model: str) -> dict[str, Any]:
-        """What is public about a model: settings, progress, price."""
-        it = keeper.models[_known(keeper, model)]
-        so_far = keeper.progress(model)
-        return {
-            "model": model,
-            "version": it.published.version,
-            "received": so_far.accepted,
-            "buffered": so_far.unapplied,
-            "mechanism": it.query.name,
-            "epsilon_per_report": it.query.cost / NANO,
-            "numbers": len(it.published.template.theta),
-            "world": None if it.training is None else it.config.world,
-            "recipe": None if it.recipe is None else it.recipe.card,
-            "bounds": it.config.bounds,
-            "config": it.card_config,
-        }
-
-    @app.get("/v1/models/{model}/progress")
-    async def progress(model: str) -> dict[str, Any]:
-        """How learning went since this process began, from what is public and from the noisy
-        booleans.
-        """
-        training = keeper.models[_known(keeper, model)].training
-        points = [point._asdict() for point in keeper.points.get(model, [])]
-        return {
-            "threshold": None if training is None else training.world.score_threshold,
-            "points": points,
-        }
-
-    @app.get("/v1/models/{model}/policy", response_class=Response)
-    async def policy(model: str) -> Response:
-        """θ and the averaged policy, as safetensors."""
-        it = keeper.models[_known(keeper, model)]
-        # one value: θ, average and version belong together, whatever the updater does meanwhile
-        now = it.published
-        return InPieces(now.policies, headers={"x-pgc-version": str(now.version)})
-
-    @app.get("/v1/models/{model}/versions")
-    async def versions(model: str) -> dict[str, Any]:
-        """The newest hundred versions."""
-        listed = await asyncio.to_thread(keeper.versions, _known(keeper, model))
-        return {"versions": [row._asdict() for row in listed]}
-
-    @app.get("/", response_class=HTMLResponse)
-    async def page() -> HTMLResponse:
-        """The live page, for people."""
-        return HTMLResponse(PAGE)
+        return said(STATUS[verdict], verdict.value)
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
     async def paths() -> HTMLResponse:
@@ -164,19 +109,84 @@ def make_app(keeper: Keeper) -> FastAPI:
         )
         return HTMLResponse(DOCS.format(version=__version__, rows=rows))
 
+    add_public(app, keeper, watch)
+    return app
+
+
+def add_page(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
+    """Adds the live page, and the counts that it shows."""
+
+    @app.get("/", response_class=HTMLResponse)
+    async def page() -> HTMLResponse:
+        """The live page, for people."""
+        return HTMLResponse(PAGE)
+
     @app.get("/v1/status")
     async def status() -> dict[str, Any]:
-        """Counts since this process began, for the page: nothing private."""
-        counts = [
-            {"what": what, "result": result, "count": n}
-            for (what, result), n in sorted(keeper.counts.items())
-        ]
+        """Counts since the front ends began, and how they are: nothing private."""
         return {
-            "uptime_seconds": time.monotonic() - begun,
-            "waiting": keeper.waiting,
-            "updates": keeper.leads,
-            "counts": counts,
+            "uptime_seconds": time.monotonic() - watch.begun,
+            "not_ready": await asyncio.to_thread(watch.not_ready),
+            "updater_alive": watch.seen.updater is not None,
+            "updates_here": watch.seen.updater == watch.where,
+            "waiting": keeper.waiting + sum(o.facts["waiting"] for o in watch.seen.others),
+            "front_ends": [
+                watch.latency(),
+                *(other.facts["latency"] for other in watch.seen.others),
+            ],
+            "counts": [
+                {"what": what, "result": result, "count": n}
+                for (what, result), n in sorted(watch.counts().items())
+            ],
+            "stuck_seconds": {
+                name: keeper.follower.stuck_seconds(name) for name in list(keeper.models)
+            },
         }
+
+
+def add_public(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
+    """Adds what anybody may read."""
+
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        """The names of the models."""
+        return {"models": sorted(keeper.models)}
+
+    @app.get("/v1/models/{model}")
+    async def model_card(model: str) -> dict[str, Any]:
+        """What is public about a model: settings, progress, price."""
+        it = keeper.models[known(keeper, model)]
+        so_far = keeper.progress(model)
+        return {
+            **it.card,
+            "version": it.version,
+            "received": so_far.accepted,
+            "buffered": so_far.unapplied,
+        }
+
+    @app.get("/v1/models/{model}/progress")
+    async def progress(model: str) -> dict[str, Any]:
+        """How learning went, from what is public and from the noisy booleans; and where the
+        operator went back.
+        """
+        play = keeper.models[known(keeper, model)].card["play"]
+        return {
+            "threshold": None if play is None else play["score_threshold"],
+            "points": [point._asdict() for point in watch.seen.points.get(model, [])],
+        }
+
+    @app.get("/v1/models/{model}/policy", response_class=Response)
+    async def policy(model: str) -> Response:
+        """θ and the averaged policy, as safetensors."""
+        it = keeper.models[known(keeper, model)]
+        # one value: θ, average and version belong together, whatever is made meanwhile
+        return InPieces(it.policy, headers={"x-pgc-version": str(it.version)})
+
+    @app.get("/v1/models/{model}/versions")
+    async def versions(model: str) -> dict[str, Any]:
+        """The newest hundred versions."""
+        listed = await asyncio.to_thread(keeper.versions, known(keeper, model))
+        return {"versions": [row._asdict() for row in listed]}
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -185,14 +195,12 @@ def make_app(keeper: Keeper) -> FastAPI:
 
     @app.get("/ready")
     async def ready() -> Response:
-        """Whether the store can be used."""
+        """Whether this front end can do its work: the store can be written, and θ is updated."""
         try:
-            await asyncio.wait_for(asyncio.to_thread(keeper.ping), 5)
-        except Exception:
-            return _said(503, "the store cannot be written")
-        return _said(200, "ready")
-
-    return app
+            why = await asyncio.wait_for(asyncio.to_thread(watch.not_ready), 5)
+        except TimeoutError:
+            why = "the store does not answer"
+        return said(503, why) if why else said(200, "ready")
 
 
 class InPieces(Response):
@@ -224,102 +232,6 @@ class InPieces(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
-def make_operator_app(keeper: Keeper, secret: str) -> FastAPI:
-    """Returns the operator's application, on loopback, apart from what devices reach: metrics for
-    Prometheus, and rolling back.
-
-    Every request must carry the secret (`Authorization: Bearer …`): other users of this machine can
-    reach a port as well.
-    """
-    app = _explained(
-        FastAPI(title="pgc operator", version=__version__, docs_url=None, redoc_url=None)
-    )
-
-    @app.middleware("http")
-    async def from_here(
-        request: Request, call_next: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        """Refuses requests of web pages, to another host name, or without the operator's secret."""
-        if "origin" in request.headers or not is_loopback(request.url.hostname or ""):
-            return _said(403, "the operator's interface is not for web pages")
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), secret.encode()):
-            return _said(401, "the operator's secret is needed: Authorization: Bearer …")
-        return await call_next(request)
-
-    @app.get("/metrics", response_class=PlainTextResponse)
-    async def metrics() -> str:
-        """Counts and gauges in Prometheus's text format."""
-        lines = ["# TYPE pgc_requests_total counter"]
-        lines += [
-            f'pgc_requests_total{{what="{what}",result="{result}"}} {n}'
-            for (what, result), n in keeper.counts.items()
-        ]
-        lines += ["# TYPE pgc_waiting gauge", f"pgc_waiting {keeper.waiting}"]
-        lines += ["# TYPE pgc_updates gauge", f"pgc_updates {int(keeper.leads)}"]
-        gauges: dict[str, Callable[[str], int]] = {
-            "version": lambda name: keeper.models[name].published.version,
-            "received": lambda name: keeper.progress(name).accepted,
-            "buffered": lambda name: keeper.progress(name).unapplied,
-        }
-        for gauge, value in gauges.items():
-            lines.append(f"# TYPE pgc_model_{gauge} gauge")
-            lines += [
-                f'pgc_model_{gauge}{{model="{name}"}} {value(name)}' for name in keeper.models
-            ]
-        return "\n".join(lines) + "\n"
-
-    @app.post("/models/{model}/rollback/{version}")
-    async def roll_back(model: str, version: int) -> dict[str, int]:
-        """Rolls a model back: makes a new version with an earlier θ, and returns its number."""
-        if not 0 <= version < 2**32:
-            raise _Refused(404, f"{model} has no such version")
-        try:
-            return {
-                "version": await asyncio.to_thread(keeper.roll_back, _known(keeper, model), version)
-            }
-        except PgcError as error:
-            raise _Refused(404, str(error)) from None
-
-    return app
-
-
-class _Refused(PgcError):
-    """A refusal of a request, with the HTTP status to answer with."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
-def _explained(app: FastAPI) -> FastAPI:
-    """Registers handlers that answer every refusal with one line of JSON; returns the app."""
-
-    async def refused(request: Request, error: Exception) -> Response:
-        return _said(error.status if isinstance(error, _Refused) else 400, str(error))
-
-    async def busy(request: Request, error: Exception) -> Response:
-        return JSONResponse(
-            {"detail": "too many requests are waiting; try again in a second"},
-            429,
-            {"retry-after": "1"},
-        )
-
-    async def unwritten(request: Request, error: Exception) -> Response:
-        return JSONResponse(
-            {"detail": "the store cannot be written now; send the same again"},
-            503,
-            {"retry-after": "1"},
-        )
-
-    app.add_exception_handler(_Refused, refused)
-    app.add_exception_handler(Malformed, refused)
-    app.add_exception_handler(Busy, busy)
-    for kind in (Unwritten, DBAPIError, LookupError):
-        app.add_exception_handler(kind, unwritten)
-    return app
-
-
 async def _body(request: Request, most: int) -> bytes:
     """Returns the body of a request; refuses one that is too long or does not come in time."""
     data = b""
@@ -328,26 +240,16 @@ async def _body(request: Request, most: int) -> bytes:
             async for piece in request.stream():
                 data += piece
                 if len(data) > most:
-                    raise _Refused(413, f"a report of this model has {most} bytes")
+                    raise Refused(413, f"a report of this model has {most} bytes")
     except TimeoutError:
-        raise _Refused(408, f"the report did not come within {BODY_SECONDS:g} s") from None
+        raise Refused(408, f"the report did not come within {BODY_SECONDS:g} s") from None
     except ClientDisconnect:
-        raise _Refused(400, "the connection was closed before the report ended") from None
+        raise Refused(400, "the connection was closed before the report ended") from None
     return data
 
 
 def _token(request: Request) -> str:
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not 0 < len(token) <= 128:
-        raise _Refused(401, "a token is needed: Authorization: Bearer …")
+        raise Refused(401, "a token is needed: Authorization: Bearer …")
     return token
-
-
-def _known(keeper: Keeper, model: str) -> str:
-    if model not in keeper.models:
-        raise _Refused(404, "there is no such model")
-    return model
-
-
-def _said(status: int, words: str) -> Response:
-    return JSONResponse({"detail": words}, status)

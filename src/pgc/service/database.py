@@ -30,6 +30,10 @@ PATIENCE = {
 middle of a transaction loses its session, and with it its locks."""
 
 
+class Unreachable(PgcError):
+    """A database that does not answer now, and may do so later."""
+
+
 class Database:
     """Connections to one database.
 
@@ -71,7 +75,9 @@ class Database:
         except sql.exc.SQLAlchemyError as error:
             self.close()
             reason = first_line(getattr(error, "orig", None) or error)
-            raise PgcError(f"the store cannot be opened ({reason})") from None
+            away = isinstance(error, sql.exc.OperationalError) and not self.is_sqlite
+            kind = Unreachable if away else PgcError
+            raise kind(f"the store cannot be opened ({reason})") from None
         except PgcError:
             self.close()
             raise
@@ -111,6 +117,15 @@ class Database:
                     db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
                 finally:
                     db.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY}")
+
+    def size(self) -> int:
+        """Returns how many bytes the store takes on its disk."""
+        with self.reading() as db:
+            if not self.is_sqlite:
+                query = sql.text("SELECT pg_database_size(current_database())")
+                return int(db.execute(query).scalar_one())
+            pages = db.exec_driver_sql("PRAGMA page_count").scalar_one()
+            return int(pages) * int(db.exec_driver_sql("PRAGMA page_size").scalar_one())
 
     def close(self) -> None:
         """Closes all connections of this process."""

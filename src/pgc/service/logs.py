@@ -1,7 +1,11 @@
-"""Log lines that strangers can cause, limited in rate: garbage must not fill a disk."""
+"""Log lines: as text or as JSON, with a time, a level and, where there is one, a request.
+
+Lines that strangers can cause are limited in rate: garbage must not fill a disk.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -14,6 +18,35 @@ TEXTS = 1000
 """Texts that are remembered, at most."""
 OURS = {"ours": True}
 """Marks a line (`extra=OURS`) that no stranger causes."""
+
+
+def set_up_logs(options: dict[str, str]) -> None:
+    """Writes log lines to standard error. `options` has a `level`, and a `format`: text or json."""
+    handler = logging.StreamHandler()
+    as_text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(AsJson() if options["format"] == "json" else as_text)
+    handler.addFilter(Limited())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger("pgc.service").setLevel(options["level"].upper())
+
+
+class AsJson(logging.Formatter):
+    """A line of JSON for each message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns a message as one line of JSON."""
+        said = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            "process": record.process,
+        }
+        if (request := getattr(record, "request", None)) is not None:
+            said["request"] = request
+        if record.exc_info:
+            said["error"] = self.formatException(record.exc_info)
+        return json.dumps(said, ensure_ascii=False)
 
 
 class Limited(logging.Filter):

@@ -1,6 +1,7 @@
 """One model that a service trains: a config, the aggregator it builds, and the offers it makes.
 
-Nothing here touches a disk.
+Nothing here touches a disk. Only the process that updates has models; front ends hand out what it
+made of them (`follower.py`).
 """
 
 from __future__ import annotations
@@ -26,14 +27,18 @@ from pgc.local_training.learnt import policy_notes
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.recipe import Recipe
 from pgc.numerics.randomness import trial_seed
+from pgc.randomise.budget import epsilon_shown
 from pgc.randomise.mechanisms.forms import FIRST_OUTSIDE
 from pgc.randomise.mechanisms.score_bit import ScoreBit
+from pgc.service.store import Kept
 from pgc.update.aggregator import Aggregator, AggregatorState
 from pgc.wire import Offer, Query, Report
 from pgc.wire.offer import public_seed
 
 log = logging.getLogger("pgc.service")
 
+CARD_VERSION = 2
+"""2 added `play`: the box, actions, steps and Θ that devices must have too."""
 AT_ONCE, NUMBERS_AT_ONCE = 256, 2**22
 """The most reports in one call of the compiled loop, and the most numbers in them."""
 
@@ -67,13 +72,6 @@ class Published:
             {"theta": self.template.theta, "averaged": self.averaged}, policy_notes(self.recipe)
         )
         return made
-
-    def offer_in_two(self, offer_id: int, expires_at: int) -> tuple[bytes, bytes]:
-        """Returns the bytes of an offer of this version for one device, in two parts.
-
-        The second is one object for all offers.
-        """
-        return self.template.in_two(offer_id, expires_at)
 
 
 @dataclass
@@ -135,9 +133,31 @@ class Model:
         self.accept([], [])  # compiles now, and not for the first report
 
     @cached_property
-    def card_config(self) -> str:
-        """The config as its card shows it: without θ_0 and directions, which offers carry."""
-        return to_yaml(replace(self.config, start=None, learnt_directions=None))
+    def card(self) -> dict[str, Any]:
+        """What is public about the model and does not change, as plain data.
+
+        The config in it is without θ_0 and directions, which offers carry.
+        """
+        recipe = self.recipe
+        return {
+            "card": CARD_VERSION,
+            "model": self.name,
+            "mechanism": self.query.name,
+            "epsilon_per_report": epsilon_shown(self.query.cost),
+            "nano_epsilon_per_report": self.query.cost,
+            "numbers": len(self.state.theta),
+            "buffer_size": int(self.aggregator.buffer_size),
+            "world": None if recipe is None else self.config.world,
+            "recipe": None if recipe is None else recipe.card,
+            "play": None if recipe is None else recipe.play,
+            "bounds": self.config.bounds,
+            "config": to_yaml(replace(self.config, start=None, learnt_directions=None)),
+        }
+
+    def kept(self, applied: int, made: Published, restored: int | None = None) -> Kept:
+        """Returns the current state and what is published of it, as the store keeps them."""
+        tail, policies = made.template.tail, made.policies
+        return Kept(made.version, applied, self.pack(), restored, tail, policies)
 
     @property
     def recipe(self) -> Recipe | None:

@@ -1,4 +1,4 @@
-"""Runs the service: sockets, TLS, signals, and one event loop for devices and operator."""
+"""Runs a front end: sockets, TLS, signals, and one event loop for devices and operator."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import logging
 import resource
 import signal
 import socket
+import ssl
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -17,14 +20,19 @@ import uvloop
 
 from pgc.errors import PgcError
 from pgc.service.accepting import BoundedServer
-from pgc.service.app import make_app, make_operator_app
+from pgc.service.app import make_app
+from pgc.service.asking import Surrounded
 from pgc.service.keeper import Keeper
+from pgc.service.metrics import Metrics
+from pgc.service.operating import make_operator_app
 from pgc.service.protocol import BoundedProtocol, OperatorProtocol
-from pgc.service.watch import watch
+from pgc.service.watch import Watch
 
 log = logging.getLogger("pgc.service")
 SHUTDOWN_SECONDS = 5
 """After SIGTERM, the time for requests that are under way. Then their connections are cut."""
+RENEW_SECONDS = 60.0
+"""Seconds between two looks at the files of the certificate."""
 SEND_BUFFER = 2**18
 """Bytes of an answer that the system may hold for one connection."""
 
@@ -45,17 +53,70 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate and its key, as PEM files, which may be replaced while they are served."""
+
+    chain: Path
+    key: Path
+
+    def check(self) -> None:
+        """Refuses files that are no certificate with its key."""
+        for file in (self.chain, self.key):
+            if not file.is_file():
+                raise PgcError(f"cannot read {file}")
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.chain, self.key)
+        except ssl.SSLError as error:
+            raise PgcError(
+                f"{self.chain} and {self.key} are no certificate with its key ({error.reason})"
+            ) from None
+        except OSError as error:
+            raise PgcError(f"cannot read {self.chain} and {self.key} ({error.strerror})") from None
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What uvicorn is told."""
+        return {"ssl_certfile": str(self.chain), "ssl_keyfile": str(self.key)}
+
+    @property
+    def stamp(self) -> tuple[int, ...]:
+        """Two numbers that change when the files do."""
+        return tuple(file.stat().st_mtime_ns for file in (self.chain, self.key))
+
+    def expires_at(self) -> float:
+        """Returns when the certificate expires, in seconds since 1970."""
+        from cryptography import x509
+
+        return x509.load_pem_x509_certificate(
+            self.chain.read_bytes()
+        ).not_valid_after_utc.timestamp()
+
+
+@dataclass(frozen=True)
+class Operating:
+    """Where the operator reaches a front end, and by which secret."""
+
+    listener: socket.socket
+    secret: str
+    elsewhere: bool = False
+    """Whether that is from other machines as well."""
+
+
 def serve(
     keeper: Keeper,
-    listeners: Sequence[socket.socket],
-    tls: dict[str, Any],
-    where: str,
-    secret: str = "",
+    listener: socket.socket,
+    watch: Watch,
+    *,
+    certificate: Certificate | None = None,
+    operating: Operating | None = None,
+    page: bool = True,
 ) -> None:
-    """Serves devices at the first socket, and at the second, if there is one, the operator, who
-    knows the secret.
+    """Serves devices at a socket, and the operator at another; `page` is whether the live page is
+    public.
 
-    It returns after SIGTERM or SIGINT.
+    It returns after SIGTERM or SIGINT. SIGHUP makes it read its certificate again, which it also
+    does by itself within a minute after the files changed.
     """
     _many_files()
     settings: dict[str, Any] = {
@@ -64,28 +125,67 @@ def serve(
         "access_log": False,
         "timeout_graceful_shutdown": SHUTDOWN_SECONDS,
     }
-    devices = uvicorn.Config(make_app(keeper), **settings, **tls)
-    servers = [BoundedServer(devices, BoundedProtocol)]
-    if len(listeners) > 1:
-        operator = uvicorn.Config(make_operator_app(keeper, secret), **settings)
-        servers.append(BoundedServer(operator, OperatorProtocol))
+    tls: dict[str, Any] = {} if certificate is None else dict(certificate.options)
+    metrics = Metrics(keeper, watch, None if certificate is None else certificate.expires_at())
+    public = Surrounded(make_app(keeper, watch, page=page), metrics.took)
+    configs = [uvicorn.Config(public, **settings, **tls)]
+    servers, listeners = [BoundedServer(configs[0], BoundedProtocol)], [listener]
+    if operating is not None:
+        made = make_operator_app(
+            keeper, watch, metrics, operating.secret, elsewhere=operating.elsewhere
+        )
+        own: dict[str, Any] = tls if operating.elsewhere else {}
+        configs.append(uvicorn.Config(Surrounded(made, lambda *_: None), **settings, **own))
+        servers.append(BoundedServer(configs[1], OperatorProtocol))
+        listeners.append(operating.listener)
+
+    def renew() -> None:
+        if certificate is not None:
+            _renew(certificate, configs, metrics)
 
     async def serve_all() -> None:
-        watching = asyncio.create_task(watch(keeper))
-        log.info("listening at %s", where)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, renew)
+        renewing = asyncio.create_task(_look_at(certificate, renew)) if certificate else None
+        log.info("listening at %s", watch.where)
         try:
             await asyncio.gather(
                 *(server.serve([on]) for server, on in zip(servers, listeners, strict=True))
             )
         finally:
-            watching.cancel()
+            if renewing is not None:
+                renewing.cancel()
 
-    # lets the threads that write and update run beside an event loop that is always busy
+    # lets the threads that write and look run beside an event loop that is always busy
     sys.setswitchinterval(0.001)
     # uvicorn closes its connections and then raises the signal again
     signal.signal(signal.SIGTERM, _end)
     with contextlib.suppress(_Ended):
         uvloop.run(serve_all())
+
+
+def _renew(certificate: Certificate, configs: Sequence[uvicorn.Config], metrics: Metrics) -> None:
+    """Serves the certificate that is in the files now to whoever connects from now on."""
+    try:
+        certificate.check()
+        for config in configs:
+            if config.ssl is not None:
+                config.ssl.load_cert_chain(certificate.chain, certificate.key)
+        metrics.expires_at = certificate.expires_at()
+    except (PgcError, OSError, ValueError) as error:
+        log.error("the certificate is not renewed: %s", error)
+    else:
+        log.info("the certificate was read again")
+
+
+async def _look_at(certificate: Certificate, renew: Callable[[], None]) -> None:
+    """Reads the certificate again after its files changed."""
+    known = certificate.stamp
+    while True:
+        await asyncio.sleep(RENEW_SECONDS)
+        with contextlib.suppress(OSError):  # they are being replaced
+            if certificate.stamp != known:
+                known = certificate.stamp
+                renew()
 
 
 class _Ended(BaseException):

@@ -6,21 +6,33 @@ Each function is one or a few statements; transactions are the caller's.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
 from pgc.errors import PgcError
 from pgc.service.admission import Admission, Issued, OfferRequest, ReportRequest, Verdict
-from pgc.service.schema import models, offers, reports, tokens, versions
+from pgc.service.schema import (
+    batches,
+    models,
+    offers,
+    points,
+    processes,
+    reports,
+    rollbacks,
+    tokens,
+    versions,
+)
 
-HOUR = 3600
+HOUR, DAY = 3600, 86_400
 EVERY = 1000
 """The newest EVERY versions are kept, and of older ones every EVERY-th."""
 
-
+MOST_POINTS = 400
+"""Points of a model's curve that are kept. When there are more, every second one goes."""
 UNLINKED = 100_000
 UNLINK = sql.text(
     'UPDATE tokens SET "left" = "left" WHERE hash IN '
@@ -38,6 +50,10 @@ class Kept(NamedTuple):
     applied: int
     state: bytes
     restored: int | None = None
+    offer: bytes | None = None
+    """What all offers of this version share, as bytes."""
+    policy: bytes | None = None
+    """θ and the averaged policy, as safetensors."""
 
 
 class Accepted(NamedTuple):
@@ -65,11 +81,18 @@ def hash_token(token: str) -> bytes:
     return hashlib.sha256(b"pgc token 1" + token.encode("utf-8", "surrogateescape")).digest()
 
 
-def issue_tokens(db: sql.Connection, hashes: Sequence[bytes], submissions: int) -> None:
-    """Adds tokens by their hashes, each good for `submissions` reports."""
-    db.execute(
-        tokens.insert(), [{"hash": h, "left": submissions, "revoked": False} for h in hashes]
-    )
+def issue_tokens(
+    db: sql.Connection,
+    hashes: Sequence[bytes],
+    submissions: int,
+    batch: str,
+    now: int,
+    expires_at: int | None,
+) -> None:
+    """Adds tokens by their hashes, each good for `submissions` reports, as a batch of this name."""
+    db.execute(batches.insert().values(name=batch, issued_at=now, expires_at=expires_at))
+    rows = [{"hash": h, "left": submissions, "revoked": False, "batch": batch} for h in hashes]
+    db.execute(tokens.insert(), rows)
 
 
 def revoke_token(db: sql.Connection, hashed: bytes) -> bool:
@@ -82,6 +105,12 @@ def revoke_token(db: sql.Connection, hashed: bytes) -> bool:
     )
 
 
+def revoke_batch(db: sql.Connection, batch: str) -> int:
+    """Revokes the tokens of a batch that have reports left. Returns how many there were."""
+    which = (tokens.c.batch == batch) & ~tokens.c.revoked & (tokens.c.left > 0)
+    return int(db.execute(tokens.update().where(which).values(revoked=True)).rowcount)
+
+
 class Tally(NamedTuple):
     """How many tokens there are of each kind."""
 
@@ -89,26 +118,50 @@ class Tally(NamedTuple):
     reports_left: int
     used_up: int
     revoked: int
+    expired: int
 
 
-def count_tokens(db: sql.Connection) -> Tally:
-    """Counts the tokens: usable, used up, revoked."""
+class Batch(NamedTuple):
+    """Tokens that were issued together."""
 
-    def count(which: sql.ColumnElement[bool]) -> int:
-        return int(
-            db.execute(sql.select(sql.func.count()).select_from(tokens).where(which)).scalar_one()
+    name: str
+    """Its label. Tokens of a pgc that knew no batches are in one without a name."""
+    issued_at: int | None
+    expires_at: int | None
+    """From when on its tokens get no offers; None for never."""
+    tokens: Tally
+
+
+def list_batches(db: sql.Connection, now: int) -> list[Batch]:
+    """Returns every batch of tokens with its counts, the one that was issued last first."""
+
+    def count(which: sql.ColumnElement[bool]) -> sql.ColumnElement[int]:
+        return sql.func.coalesce(sql.func.sum(sql.case((which, 1), else_=0)), 0)
+
+    fresh, gone = ~tokens.c.revoked & (tokens.c.left > 0), batches.c.expires_at <= now
+    usable = fresh & sql.func.coalesce(~gone, sql.true())
+    query = (
+        sql.select(
+            tokens.c.batch,
+            batches.c.issued_at,
+            batches.c.expires_at,
+            count(usable),
+            sql.func.coalesce(sql.func.sum(sql.case((usable, tokens.c.left), else_=0)), 0),
+            count(~tokens.c.revoked & (tokens.c.left == 0)),
+            count(tokens.c.revoked),
+            count(fresh & gone),
         )
-
-    usable = ~tokens.c.revoked & (tokens.c.left > 0)
-    left = db.execute(
-        sql.select(sql.func.coalesce(sql.func.sum(tokens.c.left), 0)).where(usable)
-    ).scalar_one()
-    return Tally(
-        count(usable),
-        int(left),
-        count(~tokens.c.revoked & (tokens.c.left == 0)),
-        count(tokens.c.revoked),
+        .select_from(tokens.outerjoin(batches, tokens.c.batch == batches.c.name))
+        .group_by(tokens.c.batch, batches.c.issued_at, batches.c.expires_at)
+        .order_by(sql.func.coalesce(batches.c.issued_at, 0).desc(), tokens.c.batch)
     )
+    return [Batch(row[0], row[1], row[2], Tally(*map(int, row[3:]))) for row in db.execute(query)]
+
+
+def count_tokens(db: sql.Connection, now: int) -> Tally:
+    """Counts the tokens of all batches: usable, used up, revoked, expired."""
+    each = [batch.tokens for batch in list_batches(db, now)]
+    return Tally(*(sum(column) for column in zip(*each, strict=True))) if each else Tally(*[0] * 5)
 
 
 # Offers and reports
@@ -124,12 +177,15 @@ def admit(
     # in one order everywhere, so that no two groups wait for each other
     asking = sorted({request.token for request in requests})
     known = db.execute(
-        sql.select(tokens.c.hash, tokens.c.left, tokens.c.revoked)
+        sql.select(tokens.c.hash, tokens.c.left, tokens.c.revoked, tokens.c.batch)
         .where(tokens.c.hash.in_(asking))
         .order_by(tokens.c.hash)
         .with_for_update()
-    )
+    ).all()
     left = {row.hash: row.left for row in known if not row.revoked}
+    revoked = {row.hash for row in known if row.revoked}
+    over = set(db.execute(sql.select(batches.c.name).where(batches.c.expires_at <= now)).scalars())
+    expired = {row.hash for row in known if row.batch in over} if over else set()
     opened = db.execute(sql.select(offers).where(offers.c.token.in_(list(left))))
     answering = [
         _key(request.offer_id) for request in requests if isinstance(request, ReportRequest)
@@ -142,6 +198,8 @@ def admit(
             for row in opened
         ],
         _answered(db, answering) if answering else (),
+        revoked=revoked,
+        expired=expired,
     )
     verdicts = [admission.decide(request) for request in requests]
     gone = []
@@ -153,7 +211,9 @@ def admit(
         db.execute(offers.delete().where(offers.c.offer_id.in_(gone)))
     for model, version in {(offer.model, offer.version) for offer in still_open.values()}:
         kept = sql.select(versions.c.version).where(
-            versions.c.model == model, versions.c.version == version
+            versions.c.model == model,
+            versions.c.version == version,
+            versions.c.offer.is_not(None),
         )
         # this process slept for so long that nobody could decode a report from its version
         if db.execute(kept.with_for_update(read=True)).first() is None:
@@ -239,18 +299,35 @@ def last_payloads(db: sql.Connection, model: str, most: int) -> list[bytes]:
     return list(db.execute(query).scalars())
 
 
+def count_offers(db: sql.Connection) -> int:
+    """Returns how many offers are open, or expired less than a day ago."""
+    return int(db.execute(sql.select(sql.func.count()).select_from(offers)).scalar_one())
+
+
 # Models and versions
 
 
-def create_model(db: sql.Connection, name: str, config: str, state: bytes) -> None:
+def create_model(db: sql.Connection, name: str, config: str, card: str, first: Kept) -> None:
     """Adds a model, at version 0."""
-    db.execute(models.insert().values(name=name, config=config, accepted=0))
-    _insert_versions(db, name, [Kept(0, 0, state)])
+    db.execute(models.insert().values(name=name, config=config, card=card, accepted=0))
+    _insert_versions(db, name, [first])
 
 
 def list_models(db: sql.Connection) -> dict[str, str]:
     """Returns the names of the models and their configs."""
-    return {row.name: row.config for row in db.execute(sql.select(models).order_by(models.c.name))}
+    query = sql.select(models.c.name, models.c.config).order_by(models.c.name)
+    return {row.name: row.config for row in db.execute(query)}
+
+
+def set_card(db: sql.Connection, model: str, card: str) -> None:
+    """Replaces the card of a model."""
+    db.execute(models.update().where(models.c.name == model).values(card=card))
+
+
+def load_card(db: sql.Connection, model: str) -> str:
+    """Returns the card of a model that `overview` lists."""
+    query = sql.select(models.c.card).where(models.c.name == model)
+    return str(db.execute(query).scalar_one())
 
 
 def count_accepted(db: sql.Connection, model: str, *, lock: bool = False) -> int:
@@ -276,15 +353,23 @@ class Progress(NamedTuple):
         return self.accepted - self.applied
 
 
-def progress(db: sql.Connection, model: str) -> Progress:
-    """Returns how far a model has come."""
-    applied = (
-        sql.select(sql.func.max(versions.c.applied))
-        .where(versions.c.model == model)
+def overview(db: sql.Connection) -> dict[str, tuple[int, Progress]]:
+    """Returns the newest version of each model and how far it has come.
+
+    It leaves out models that no process of this pgc has prepared for handing out yet.
+    """
+    newest = (
+        sql.select(sql.func.max(versions.c.version))
+        .where(versions.c.model == models.c.name)
+        .correlate(models)
         .scalar_subquery()
     )
-    row = db.execute(sql.select(models.c.accepted, applied).where(models.c.name == model)).one()
-    return Progress(int(row[0]), int(row[1]))
+    query = (
+        sql.select(models.c.name, models.c.accepted, versions.c.version, versions.c.applied)
+        .join(versions, (versions.c.model == models.c.name) & (versions.c.version == newest))
+        .where(models.c.card.is_not(None) & versions.c.offer.is_not(None))
+    )
+    return {row[0]: (int(row[2]), Progress(int(row[1]), int(row[3]))) for row in db.execute(query)}
 
 
 def keep_versions(db: sql.Connection, model: str, after: int, made: Sequence[Kept]) -> None:
@@ -301,6 +386,35 @@ def _insert_versions(db: sql.Connection, model: str, made: Sequence[Kept]) -> No
     db.execute(
         versions.insert(), [kept._asdict() | {"model": model, "made_at": hour} for kept in made]
     )
+
+
+def set_offer(db: sql.Connection, model: str, kept: Kept) -> None:
+    """Adds what front ends hand out to a version that a pgc made which did not store it."""
+    which = (versions.c.model == model) & (versions.c.version == kept.version)
+    db.execute(versions.update().where(which).values(offer=kept.offer, policy=kept.policy))
+
+
+def without_offer(db: sql.Connection, model: str) -> list[int]:
+    """Returns versions that must be handed out and have no bytes for it: the newest, and those of
+    open offers.
+    """
+    offered = sql.select(offers.c.version).where(offers.c.model == model)
+    wanted = versions.c.version.in_(offered) | (versions.c.version == newest_version(db, model))
+    query = sql.select(versions.c.version).where(
+        versions.c.model == model, versions.c.offer.is_(None), wanted
+    )
+    return list(db.execute(query).scalars())
+
+
+def load_offer(db: sql.Connection, model: str, version: int) -> tuple[bytes, bytes | None] | None:
+    """Returns what all offers of a version share, and its policy if it is the newest; None if
+    nothing of the kind is kept.
+    """
+    query = sql.select(versions.c.offer, versions.c.policy).where(
+        versions.c.model == model, versions.c.version == version, versions.c.offer.is_not(None)
+    )
+    row = db.execute(query).first()
+    return None if row is None else (row[0], row[1])
 
 
 def load_version(db: sql.Connection, model: str, version: int | None = None) -> Kept | None:
@@ -361,13 +475,146 @@ def list_versions(db: sql.Connection, model: str, most: int | None) -> list[List
     return [Listed(*row) for row in db.execute(query)]
 
 
+# Rolling back
+
+
+class Rollback(NamedTuple):
+    """An operator's wish to go back, and what became of it."""
+
+    id: str
+    model: str
+    version: int
+    who: str
+    reason: str
+    asked_at: int
+    made: int | None = None
+    refused: str | None = None
+
+
+def ask_rollback(db: sql.Connection, wish: Rollback) -> None:
+    """Writes down a wish; the process that updates fulfils it."""
+    db.execute(rollbacks.insert().values(wish._asdict()))
+
+
+def withdraw_rollback(db: sql.Connection, wish: str) -> bool:
+    """Takes back a wish that nobody has answered. Returns whether it was still open."""
+    return bool(db.execute(rollbacks.delete().where(_open(), rollbacks.c.id == wish)).rowcount)
+
+
+def open_rollbacks(db: sql.Connection) -> list[Rollback]:
+    """Returns the wishes that are not answered yet, in their order."""
+    query = sql.select(rollbacks).where(_open()).order_by(rollbacks.c.asked_at, rollbacks.c.id)
+    return [Rollback(**row._mapping) for row in db.execute(query)]
+
+
+def answer_rollback(
+    db: sql.Connection, wish: str, *, made: int | None = None, refused: str | None = None
+) -> bool:
+    """Says what became of a wish. Returns whether it was still open."""
+    query = rollbacks.update().where(_open(), rollbacks.c.id == wish)
+    return bool(db.execute(query.values(made=made, refused=refused)).rowcount)
+
+
+def list_rollbacks(db: sql.Connection, model: str, most: int = 100) -> list[Rollback]:
+    """Returns the newest wishes of a model, the newest first."""
+    query = (
+        sql.select(rollbacks)
+        .where(rollbacks.c.model == model)
+        .order_by(rollbacks.c.asked_at.desc(), rollbacks.c.id)
+        .limit(most)
+    )
+    return [Rollback(**row._mapping) for row in db.execute(query)]
+
+
+def find_rollback(db: sql.Connection, wish: str) -> Rollback | None:
+    """Returns a wish by its number."""
+    row = db.execute(sql.select(rollbacks).where(rollbacks.c.id == wish)).first()
+    return None if row is None else Rollback(**row._mapping)
+
+
+def _open() -> sql.ColumnElement[bool]:
+    return rollbacks.c.made.is_(None) & rollbacks.c.refused.is_(None)
+
+
+# How learning goes, and who is at work
+
+
+class Point(NamedTuple):
+    """Where a model stood when one of its versions was looked at."""
+
+    version: int
+    reports: int
+    score: float | None
+    """Greedy score of the averaged policy in the world with its usual ψ; None if nobody but the
+    devices can play it."""
+    success: float | None
+    """The share of successes among the last devices, estimated from noisy booleans; None if reports
+    carry none."""
+    margin: float | None
+    """Two standard deviations of `success`."""
+
+
+def add_point(db: sql.Connection, model: str, point: Point) -> None:
+    """Adds a point to a model's curve, and thins the curve if it has become long."""
+    known = [p.version for p in list_points(db, model)]
+    if point.version not in known:
+        db.execute(points.insert().values(model=model, **point._asdict()))
+        if len(known) >= MOST_POINTS:
+            which = (points.c.model == model) & points.c.version.in_(known[1::2])
+            db.execute(points.delete().where(which))
+
+
+def list_points(db: sql.Connection, model: str) -> list[Point]:
+    """Returns a model's curve, in the order of versions."""
+    columns = (points.c[name] for name in Point._fields)
+    query = sql.select(*columns).where(points.c.model == model).order_by(points.c.version)
+    return [Point(*row) for row in db.execute(query)]
+
+
+UPDATER = "updater"
+"""The name under which the process that updates says that it lives; others have an address in
+theirs."""
+
+
+class Process(NamedTuple):
+    """A process that serves or updates."""
+
+    name: str
+    seen_at: int
+    facts: dict[str, Any]
+
+
+def beat(db: sql.Connection, process: Process) -> None:
+    """Says that a process is alive, and what it counted."""
+    row = {"seen_at": process.seen_at, "facts": json.dumps(process.facts)}
+    known = processes.update().where(processes.c.name == process.name).values(**row)
+    if not db.execute(known).rowcount:
+        db.execute(processes.insert().values(name=process.name, **row))
+
+
+def end_beat(db: sql.Connection, name: str) -> None:
+    """Says that a process has ended."""
+    db.execute(processes.delete().where(processes.c.name == name))
+
+
+def list_processes(db: sql.Connection) -> list[Process]:
+    """Returns the processes that were seen lately, by their names."""
+    query = sql.select(processes).order_by(processes.c.name)
+    return [Process(row.name, row.seen_at, json.loads(row.facts)) for row in db.execute(query)]
+
+
+# Tidying up
+
+
 def prune(db: sql.Connection, now: int) -> None:
-    """Deletes offers that expired more than a day ago, and versions that nobody needs.
+    """Deletes offers that expired more than a day ago, versions that nobody needs, and processes
+    that were not seen for an hour.
 
     The newest version is needed for recovery. Versions of open offers, and of reports that are not
     applied yet, are needed to hand these offers out again and to decode the reports.
     """
-    db.execute(offers.delete().where(offers.c.expires_at <= now - 86_400))
+    db.execute(offers.delete().where(offers.c.expires_at <= now - DAY))
+    db.execute(processes.delete().where(processes.c.seen_at < now - HOUR))
     for model in sorted(list_models(db)):
         if db.dialect.name == "postgresql":
             db.execute(UNLINK, {"model": model, "most": UNLINKED})
@@ -389,6 +636,12 @@ def prune(db: sql.Connection, now: int) -> None:
                 versions.c.version.not_in(waiting),
             )
         )
+        old = (versions.c.model == model) & (versions.c.version < newest.version)
+        db.execute(versions.update().where(old, versions.c.policy.is_not(None)).values(policy=None))
+        # a front end that looked a while ago may still offer the last few
+        older = (versions.c.model == model) & (versions.c.version < newest.version - EVERY // 10)
+        unused = older & versions.c.offer.is_not(None) & versions.c.version.not_in(offered)
+        db.execute(versions.update().where(unused).values(offer=None))
 
 
 def _key(offer_id: int) -> bytes:

@@ -1,121 +1,65 @@
 """Reports that were accepted become versions of θ (step 4, and step 1 for each version), by one
-process at a time.
+process at a time: the one that holds the lease (`lease.py`).
 
-The process that updates is elected through the database. With PostgreSQL it is the one whose
-session holds an advisory lock. Versions are written in that very session, so a process that has
-lost the lock cannot write. When the process dies, the lock is free, and another one continues from
-what the store holds. With SQLite it is the process that holds a lock on a file beside the database.
-The other processes load each new version and hand it out.
+It also does all else that needs the model itself: it makes what front ends hand out, fulfils
+operators' wishes to go back, and looks how learning goes.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
+import json
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import sqlalchemy as sql
 
-from pgc.errors import first_line
+from pgc.config import from_yaml
+from pgc.config.files import refuse_code
+from pgc.errors import PgcError, first_line
 from pgc.service import store
-from pgc.service.database import Database, explicit
+from pgc.service.database import Database
+from pgc.service.lease import Lease
 from pgc.service.model import Model, Published
-from pgc.service.schema import LOCK
+from pgc.service.pace import Pace
 
 log = logging.getLogger("pgc.service")
-POLL_SECONDS = 0.1
-"""Seconds between two looks at what other front ends did."""
 SWEEP_SECONDS = 60.0
+BEAT_SECONDS = 15.0
+"""Seconds between two signs of life of the process that updates."""
 RECENT, RECENT_NUMBERS = 2000, 2**24
-"""The most versions that are held in memory to make offers from, and the most numbers in them."""
-
-
-class Lease:
-    """The right to update θ, which one process holds at a time."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._session: sql.Connection | None = None
-        self._file: int | None = None
-
-    def take(self) -> bool:
-        """Takes the lease if it is free; returns whether this process holds it."""
-        if self._database.path is not None:
-            return self._take_file(str(self._database.path) + ".updater")
-        if self._session is None:
-            session = self._database.engine.connect().execution_options(
-                isolation_level="AUTOCOMMIT"
-            )
-            if not session.execute(
-                sql.text("SELECT pg_try_advisory_lock(:a, 1)"), {"a": LOCK}
-            ).scalar_one():
-                session.close()
-                return False
-            # a process that hangs, and so does not ask, loses the lease
-            session.exec_driver_sql("SET idle_session_timeout = '30s'")
-            self._session = session
-        try:
-            self._session.execute(sql.text("SELECT 1"))
-        except sql.exc.SQLAlchemyError:
-            self.leave()
-            return False
-        return True
-
-    @contextmanager
-    def writing(self) -> Iterator[sql.Connection]:
-        """Opens a transaction that fails if the lease is lost."""
-        if self._session is None:
-            with self._database.writing() as db:
-                yield db
-            return
-        with explicit(self._session, "BEGIN") as db:
-            yield db
-
-    def leave(self) -> None:
-        """Frees the lease for another process."""
-        if self._session is not None:
-            session, self._session = self._session, None
-            with contextlib.suppress(sql.exc.SQLAlchemyError):
-                session.invalidate()
-                session.close()
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    def _take_file(self, path: str) -> bool:
-        if self._file is None:
-            opened = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(opened)
-                return False
-            self._file = opened
-        return True
+"""The most versions that are held in memory to decode reports of, and the most numbers in them."""
 
 
 class Updater:
-    """A thread that updates the models, or loads the versions of the process that does."""
+    """A thread that updates the models as long as it holds the lease."""
 
     def __init__(
-        self, database: Database, models: dict[str, Model], found: Callable[[str, str], Model]
+        self,
+        database: Database,
+        lease: Lease,
+        *,
+        run_code: bool = True,
+        where: str = "",
+        told: Callable[[], None] = lambda: None,
     ) -> None:
-        """Starts the thread. `found` makes a model from its name and its config in the store."""
-        self._database, self._models, self._found = database, models, found
-        self._lease, self._leads = Lease(database), False
+        """Starts the thread.
+
+        `where` is the front end beside which this process runs, for people. `run_code` is whether
+        code that a model's config names (MODULE:NAME) may be run. `told` is called after there is
+        something new for front ends.
+        """
+        self._database, self._lease, self._run_code = database, lease, run_code
+        self._where, self._told = where, told
+        self.models: dict[str, Model] = {}
+        self._leads = False
         self._applied: dict[str, int] = {}
-        self._progress: dict[str, store.Progress] = {}
         self._recent: dict[tuple[str, int], Published] = {}
-        self._lock = threading.Lock()
-        self._wake, self._stop, self._turned = threading.Event(), False, threading.Condition()
-        self._turns, self._failing, self._swept = 0, False, time.monotonic()
-        self._turn()
+        self._pace, self._stop, self._turned = Pace(), False, threading.Condition()
+        self._turns, self._failing = 0, False
+        self._swept, self._beaten = time.monotonic(), -BEAT_SECONDS
         self._thread = threading.Thread(target=self._run, name="pgc-updater", daemon=True)
         self._thread.start()
 
@@ -126,7 +70,7 @@ class Updater:
 
     def wake(self) -> None:
         """Tells the thread that there is something to do."""
-        self._wake.set()
+        self._pace.hurry()
 
     def wait_until_applied(self, seconds: float = 60.0) -> None:
         """Waits until reports that were committed before this call are applied.
@@ -140,42 +84,19 @@ class Updater:
             while self._turns < turn or (
                 self._leads and any(self._applied.get(name, 0) < n for name, n in wanted.items())
             ):
-                self._wake.set()
+                self.wake()
                 if not self._turned.wait(seconds):
                     raise TimeoutError("the updater makes no progress")
-
-    def recent(self, name: str, version: int) -> Published | None:
-        """Returns a version if it is in memory, else None."""
-        newest = self._models[name].published
-        return newest if version == newest.version else self._recent.get((name, version))
-
-    def published(self, name: str, version: int) -> Published:
-        """Returns a version that was offered, however old."""
-        made = self.recent(name, version)
-        if made is None:
-            with self._database.reading() as db:
-                kept = store.load_version(db, name, version)
-            if kept is None:
-                raise LookupError(f"version {version} of {name} is not kept")
-            made = self._models[name].as_published(self._models[name].unpack(kept.state))
-            self._remember(name, made)
-        return made
-
-    def progress(self, name: str) -> store.Progress:
-        """Returns how far a model had come at the last look at the store."""
-        return self._progress[name]
 
     def close(self) -> None:
         """Stops the thread, and leaves the lease to another process."""
         self._stop = True
-        self._wake.set()
+        self.wake()
         self._thread.join()
         self._lease.leave()
 
     def _run(self) -> None:
         while not self._stop:
-            self._wake.wait(POLL_SECONDS)
-            self._wake.clear()
             try:
                 self._turn()
             # acknowledged reports are on disk: the next turn tries again from what the store has
@@ -189,11 +110,11 @@ class Updater:
                         exc_info=not isinstance(error, sql.exc.DBAPIError),
                     )
                 self._failing = True
-                time.sleep(POLL_SECONDS)
             else:
                 if self._failing:
                     log.warning("updating works again")
                 self._failing = False
+            self._pace.wait()
 
     def _turn(self) -> None:
         leads = self._lease.take()
@@ -202,63 +123,76 @@ class Updater:
                 "this process updates θ" if leads else "this process does not update θ any more"
             )
             self._leads = leads
-        with self._database.reading() as db:
-            listed = store.list_models(db)
-        failed: list[Exception] = []
-        for name, config in listed.items():
-            try:
-                if name not in self._models:
-                    model = self._found(name, config)
-                    self._load(model)
-                    self._look(model)  # before others see the model
-                    self._models[name] = model
-                self._look(self._models[name])
-                self._advance(self._models[name])
-            except Exception as error:  # the other models go on
-                self._applied.pop(name, None)
-                failed.append(error)
-        if failed:
-            raise failed[0]
-        if leads and time.monotonic() > self._swept + SWEEP_SECONDS:
-            self._swept = time.monotonic()
-            with self._lease.writing() as db:
-                store.prune(db, int(time.time()))
-            self._database.checkpoint()
+        if leads:
+            self._lead()
         with self._turned:
             self._turns += 1
             self._turned.notify_all()
 
-    def _advance(self, model: Model) -> None:
-        """Loads the newest version, if it is not loaded yet.
+    def _lead(self) -> None:
+        with self._database.reading() as db:
+            listed, wishes = store.list_models(db), store.open_rollbacks(db)
+        failed: list[Exception] = []
+        for name, config in listed.items():
+            try:
+                if name not in self.models:
+                    model = _found(name, config, self._run_code)
+                    self._load(model)
+                    self.models[name] = model
+                self._advance(self.models[name])
+            except Exception as error:  # the other models go on
+                self._applied.pop(name, None)
+                failed.append(error)
+        for wish in wishes:
+            if wish.model in self.models:
+                self._roll_back(self.models[wish.model], wish)
+        if failed:
+            raise failed[0]
+        now = time.monotonic()
+        if now > self._beaten + BEAT_SECONDS:
+            self._beaten = now
+            with self._lease.writing() as db:
+                facts = {"where": self._where}
+                store.beat(db, store.Process(store.UPDATER, int(time.time()), facts))
+        if now > self._swept + SWEEP_SECONDS:
+            self._swept = now
+            with self._lease.writing() as db:
+                store.prune(db, int(time.time()))
+            self._database.checkpoint()
 
-        If this process leads, applies accepted reports in order, and stores each new version.
-        """
+    def _advance(self, model: Model) -> None:
+        """Applies accepted reports in order, and stores each new version."""
         with self._database.reading() as db:
             newest = store.newest_version(db, model.name)
         if model.name not in self._applied or newest != model.published.version:
             self._load(model)
         with self._database.reading() as db:
-            waiting = (
-                store.reports_after(db, model.name, self._applied[model.name], model.at_once)
-                if self._leads
-                else []
-            )
+            waiting = store.reports_after(db, model.name, self._applied[model.name], model.at_once)
         if waiting:
             self._apply(model, waiting)
-            self._wake.set()  # there may be more
-        self._look(model)
-
-    def _look(self, model: Model) -> None:
-        with self._database.reading() as db:
-            self._progress[model.name] = store.progress(db, model.name)
+            self._pace.hurry()  # there may be more
 
     def _load(self, model: Model) -> None:
-        """Loads the newest version from the store."""
+        """Loads the newest version from the store, and fills in what an older pgc left out there:
+        the card, and what front ends hand out.
+        """
         with self._database.reading() as db:
             kept = store.load_version(db, model.name)
+            bare = store.without_offer(db, model.name)
         assert kept is not None
         model.state, self._applied[model.name] = model.unpack(kept.state), kept.applied
         self._publish(model, model.as_published(model.state))
+        with self._lease.writing() as db:
+            store.set_card(db, model.name, json.dumps(model.card, default=list))
+            for version in bare:
+                old = store.load_version(db, model.name, version)
+                assert old is not None
+                made = model.as_published(model.unpack(old.state))
+                policy = made.policies if version == kept.version else None
+                store.set_offer(
+                    db, model.name, old._replace(offer=made.template.tail, policy=policy)
+                )
+        self._told()
 
     def _apply(self, model: Model, waiting: list[store.Accepted]) -> None:
         """Applies all of these reports, or none if a version was made elsewhere meanwhile."""
@@ -269,8 +203,8 @@ class Updater:
             before = model.version
             done += model.accept(estimates[done:], [report.version for report in waiting[done:]])
             if model.version != before:
-                kept = store.Kept(model.version, waiting[done - 1].seq, model.pack())
-                made.append((kept, model.as_published(model.state)))
+                published = model.as_published(model.state)
+                made.append((model.kept(waiting[done - 1].seq, published), published))
         if made:
             try:
                 with self._lease.writing() as db:
@@ -284,21 +218,71 @@ class Updater:
         self._applied[model.name] = waiting[-1].seq
         for _, published in made:
             self._publish(model, published)
+        if made:
+            self._told()
+
+    def _roll_back(self, model: Model, wish: store.Rollback) -> None:
+        """Restores an earlier version under the next number.
+
+        Reports accepted until now stay counted, but those that wait in the buffer are dropped.
+        Reports that arrive later, made from a version in between, are treated as other stale
+        reports are.
+        """
+        with self._lease.writing() as db:
+            try:
+                old, newest, accepted = store.lock_for_rollback(db, model.name, wish.version)
+            except PgcError as error:
+                store.answer_rollback(db, wish.id, refused=str(error))
+                return
+            state = model.rolled_back(model.unpack(old.state), model.unpack(newest.state), accepted)
+            if not store.answer_rollback(db, wish.id, made=int(state.version)):
+                return  # it was withdrawn meanwhile
+            model.state = state
+            published = model.as_published(state)
+            kept = model.kept(accepted, published, wish.version)
+            store.keep_versions(db, model.name, newest.version, [kept])
+        self._applied[model.name] = accepted
+        self._publish(model, published)
+        log.info(
+            "%s: rolled back to version %d, as version %d, for %s: %s",
+            *(model.name, wish.version, published.version, wish.who, wish.reason),
+        )
+        self._told()
 
     def _estimate(self, model: Model, report: store.Accepted) -> np.ndarray:
         basis = (
             None
             if model.state.basis is None
-            else self.published(model.name, report.version).template.basis
+            else self._published(model, report.version).template.basis
         )
         return model.estimate(report.offer_id, report.payload, basis)
+
+    def _published(self, model: Model, version: int) -> Published:
+        """Returns a version that was offered, however old."""
+        if version == model.published.version:
+            return model.published
+        made = self._recent.get((model.name, version))
+        if made is None:
+            with self._database.reading() as db:
+                kept = store.load_version(db, model.name, version)
+            if kept is None:
+                raise LookupError(f"version {version} of {model.name} is not kept")
+            made = model.as_published(model.unpack(kept.state))
+            self._remember(model.name, made)
+        return made
 
     def _publish(self, model: Model, made: Published) -> None:
         self._remember(model.name, made)
         model.published = made
 
     def _remember(self, name: str, made: Published) -> None:
-        with self._lock:
-            self._recent[name, made.version] = made
-            while len(self._recent) > max(1, min(RECENT, RECENT_NUMBERS // made.numbers)):
-                del self._recent[next(iter(self._recent))]
+        self._recent[name, made.version] = made
+        while len(self._recent) > max(1, min(RECENT, RECENT_NUMBERS // made.numbers)):
+            del self._recent[next(iter(self._recent))]
+
+
+def _found(name: str, text: str, run_code: bool) -> Model:
+    """Returns the model of a config in the store."""
+    config = from_yaml(text)
+    refuse_code(vars(config), f"the model '{name}' in the store", run_code)
+    return Model(name, config)

@@ -1,116 +1,209 @@
-"""Watches how learning goes, from what is public or already protected by ε-LDP, and logs it.
-
-θ is public, so its score in a simulated world with the usual ψ costs nobody any ε. Where reports
-carry the noisy boolean "score ≥ Θ", the share of successes among the last of them is estimated as
-well. Nothing else is known here about any device.
+"""What a front end knows about itself and the whole service: for metrics, the live page, readiness
+and the log. One thread looks now and then; nothing here waits for a request.
 """
 
 from __future__ import annotations
 
-import asyncio
+import json
 import logging
+import os
+import secrets
+import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from pgc.engines.evaluation import greedy_scores
+from pgc import __version__
 from pgc.errors import first_line
 from pgc.service import store
 from pgc.service.admission import Verdict
+from pgc.service.keeper import BUSY, Keeper
 from pgc.service.logs import OURS
-from pgc.service.model import Model
-
-if TYPE_CHECKING:
-    from pgc.service.keeper import Keeper
 
 log = logging.getLogger("pgc.service")
-LOOK_SECONDS, SAY_SECONDS = 3.0, 15.0
+LOOK_SECONDS = 15.0
+RESTS = 50
+"""A look is followed by a pause of at least so many times the time that it took."""
+QUIET_SECONDS = 60.0
+"""A front end of which there is nothing new says only so often that it lives."""
+GONE_SECONDS = 150.0
+"""Seconds after which a process that says nothing counts as gone."""
+STUCK_SECONDS = 60.0
+"""Seconds without an update, while enough reports wait for one, after which a front end is not
+ready."""
+READY_SECONDS = 1.0
+"""For how long an answer about readiness is good: a probe must not cost a write each time."""
 NORMAL = ("issued", "accepted", "duplicate", Verdict.USED_UP.value)
-EPISODES, WINDOW, MOST_POINTS = 20, 500, 400
 
 
-class Point(NamedTuple):
-    """Where a model stood at some moment."""
+@dataclass(frozen=True)
+class Seen:
+    """What the last look saw."""
 
-    reports: int
-    version: int
-    score: float | None
-    """Greedy score of the averaged policy in the world with its usual ψ; None if it cannot be
-    played here."""
-    success: float | None
-    """The share of successes among the last devices, estimated from noisy booleans; None if reports
-    carry none."""
-    margin: float | None
-    """Two standard deviations of `success`."""
+    tokens: store.Tally = field(default_factory=lambda: store.Tally(0, 0, 0, 0, 0))
+    open_offers: int = 0
+    store_bytes: int = 0
+    points: dict[str, list[store.Point]] = field(default_factory=dict)
+    others: tuple[store.Process, ...] = ()
+    """The other front ends."""
+    updater: str | None = None
+    """Where the process that updates runs; None if there was none lately."""
+    failures: int = 0
+    """Looks at the store that failed since this process began."""
 
 
-async def watch(keeper: Keeper) -> None:
-    """Looks at every model now and then, and logs what happened, until it is cancelled."""
-    said, before = time.monotonic(), Counter(keeper.counts)
-    while True:
+class Watch:
+    """A thread that looks at the store as a whole, and says that this front end lives."""
+
+    def __init__(self, keeper: Keeper, where: str = "") -> None:
+        """Begins to look. `where` is the machine and address of this front end, for people."""
+        self._keeper = keeper
+        self.begun = time.monotonic()
+        self.where = where
+        self.name = f"{where} {os.getpid()}.{secrets.token_hex(2)}"
+        self.seen = Seen()
+        self.latency: Callable[[], dict[str, float]] = dict
+        """Returns the median and the 99th percentile of answers lately, in seconds."""
+        self._beats: dict[str, tuple[int, float]] = {}
+        self._told: tuple[str, float] = ("", 0.0)
+        self._ready: tuple[float, str] = (0.0, "")
+        self._ready_lock, self._stop = threading.Lock(), threading.Event()
+        self._said, self._before = time.monotonic(), Counter(keeper.counts)
+        self._thread = threading.Thread(target=self._run, name="pgc-watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops looking, and says that this front end has gone."""
+        self._stop.set()
+        self._thread.join()
         try:
-            for name, model in list(keeper.models.items()):
-                points = keeper.points.setdefault(name, [])
-                if not points or points[-1].version != model.published.version:
-                    points.append(await asyncio.to_thread(look, keeper, model))
-                    if len(points) > MOST_POINTS:
-                        del points[1::2]
-            if time.monotonic() > said + SAY_SECONDS:
-                now = Counter(dict(keeper.counts))
-                for line in (
-                    lines(keeper, now - before, time.monotonic() - said) if now != before else ()
-                ):
-                    log.info("%s", line, extra=OURS)
-                before, said = now, time.monotonic()
+            with self._keeper.database.writing() as db:
+                store.end_beat(db, self.name)
         except Exception as error:
-            log.error("could not look at the models: %s", first_line(error))
-        await asyncio.sleep(LOOK_SECONDS)
+            log.debug("nobody was told of the end: %s", first_line(error))
 
+    def not_ready(self) -> str:
+        """Says why this front end cannot do its work; "" if it can.
 
-def look(keeper: Keeper, model: Model) -> Point:
-    """Returns where a model stands now."""
-    training, published, score_bit = model.training, model.published, model.score_bit
-    received = keeper.progress(model.name).accepted
-    score = success = margin = None
-    # what plays on the host would take too long here
-    if training is not None and not training.world.on_host:
-        theta, psis = published.averaged[None], [training.world.default_psi]
-        scores = greedy_scores(training, theta, psis, episodes=EPISODES, seed=0)
-        score = float(scores[0, 0])
-    if score_bit is not None:
-        with keeper.database.reading() as db:
-            bits = [
-                model.query.decode_code(payload)[1]
-                for payload in store.last_payloads(db, model.name, WINDOW)
-            ]
-        if bits:
-            success = min(
-                1.0,
-                max(0.0, float(score_bit.success_rate(np.array(sum(map(bool, bits))), len(bits)))),
-            )
-            margin = 2 * float(score_bit.deviation(len(bits)))
-    return Point(received, published.version, score, success, margin)
+        It writes to the store, at most once a second: a full disk can still be read.
+        """
+        with self._ready_lock:
+            when, why = self._ready
+            if time.monotonic() > when + READY_SECONDS:
+                why = self._why_not_ready()
+                self._ready = time.monotonic(), why
+        return why
 
+    def _why_not_ready(self) -> str:
+        try:
+            self._beat(always=True)
+        except Exception as error:
+            log.debug("not ready: %s", first_line(error))
+            return "the store cannot be written"
+        keeper = self._keeper
+        if not keeper.models:
+            return "no model is prepared for handing out yet"
+        for name in list(keeper.models):
+            if keeper.follower.stuck_seconds(name) > STUCK_SECONDS:
+                return (
+                    f"no process updates {name}: enough reports for a new version have waited for "
+                    f"{keeper.follower.stuck_seconds(name):.0f} s"
+                )
+        late = time.monotonic() > self.begun + STUCK_SECONDS + LOOK_SECONDS
+        return "no process updates θ" if late and self.seen.updater is None else ""
 
-def lines(keeper: Keeper, counts: Counter[tuple[str, str]], seconds: float) -> list[str]:
-    """Says what happened: one line for each model, and one for accepted and refused reports."""
-    said = []
-    for name, model in keeper.models.items():
-        received, buffered = keeper.progress(name).accepted, keeper.progress(name).unapplied
-        points = keeper.points.get(name)
-        known = points and points[-1].score is not None
-        score = f", score {points[-1].score:.0f} in the usual world" if points and known else ""
-        said.append(
-            f"{name}: version {model.published.version}, {received} reports ({buffered} in the "
-            f"buffer){score}"
+    def counts(self) -> Counter[tuple[str, str]]:
+        """Results of requests since each front end began, all of them together."""
+        all_of = Counter(dict(self._keeper.counts))
+        for other in self.seen.others:
+            all_of.update({(what, result): n for what, result, n in other.facts["counts"]})
+        return all_of
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            begun = time.monotonic()
+            try:
+                self._look()
+                self._say()
+            except Exception as error:
+                self.seen = replace(self.seen, failures=self.seen.failures + 1)
+                log.error("could not look at the store: %s", first_line(error))
+            pause = max(LOOK_SECONDS, RESTS * (time.monotonic() - begun))
+
+    def _look(self) -> None:
+        self._beat()
+        with self._keeper.database.reading() as db:
+            processes = store.list_processes(db)
+            tokens = store.count_tokens(db, int(self._keeper.clock()))
+            opened = store.count_offers(db)
+            points = {name: store.list_points(db, name) for name in list(self._keeper.models)}
+        alive = [one for one in processes if self._lives(one)]
+        updater = next((one for one in alive if one.name == store.UPDATER), None)
+        self.seen = Seen(
+            tokens=tokens,
+            open_offers=opened,
+            store_bytes=self._keeper.database.size(),
+            points=points,
+            others=tuple(one for one in alive if one.name not in (store.UPDATER, self.name)),
+            updater=None if updater is None else str(updater.facts["where"]),
+            failures=self.seen.failures,
         )
-    accepted = counts["reports", "accepted"]
-    refused = {
-        f"{what} {why}": n for (what, why), n in counts.items() if why not in NORMAL and n > 0
-    }
-    words = f"{accepted} accepted in {seconds:.0f} s"
-    if refused:
-        words += "; refused: " + ", ".join(f"{n} {why}" for why, n in sorted(refused.items()))
-    return [*said, words]
+
+    def _lives(self, process: store.Process) -> bool:
+        """Whether a process said something lately, by this machine's clock alone."""
+        seen_at, since = self._beats.get(process.name, (None, 0.0))
+        if seen_at != process.seen_at:
+            fresh = (
+                abs(process.seen_at - self._keeper.clock()) < GONE_SECONDS or seen_at is not None
+            )
+            since = time.monotonic() if fresh else -GONE_SECONDS
+            self._beats[process.name] = process.seen_at, since
+        return time.monotonic() < since + GONE_SECONDS
+
+    def _beat(self, *, always: bool = False) -> None:
+        counts = [[*key, n] for key, n in sorted(self._keeper.counts.items())]
+        facts = {
+            "where": self.where,
+            "pgc": __version__,
+            "counts": counts,
+            "waiting": self._keeper.waiting,
+            "latency": self.latency(),
+        }
+        text, when = self._told
+        new = json.dumps(counts) != text
+        if always or new or time.monotonic() > when + QUIET_SECONDS or not when:
+            now = int(self._keeper.clock())
+            with self._keeper.database.writing() as db:
+                store.beat(db, store.Process(self.name, now, facts))
+            self._told = json.dumps(counts), time.monotonic()
+
+    def _say(self) -> None:
+        now = Counter(dict(self._keeper.counts))
+        if now != self._before:
+            seconds = time.monotonic() - self._said
+            for line in self._lines(now - self._before, seconds):
+                log.info("%s", line, extra=OURS)
+        self._before, self._said = now, time.monotonic()
+
+    def _lines(self, counts: Counter[tuple[str, str]], seconds: float) -> list[str]:
+        """Says what happened: a line for each model, and one for accepted and refused reports."""
+        said = []
+        for name, model in self._keeper.models.items():
+            progress, points = self._keeper.progress(name), self.seen.points.get(name)
+            score = points[-1].score if points else None
+            words = "" if score is None else f", score {score:.0f} in the usual world"
+            said.append(
+                f"{name}: version {model.version}, {progress.accepted} reports "
+                f"({progress.unapplied} in the buffer){words}"
+            )
+        refused = {
+            f"{what} {why}": n for (what, why), n in counts.items() if why not in NORMAL and n > 0
+        }
+        words = f"{counts['reports', 'accepted']} accepted in {seconds:.0f} s"
+        if refused:
+            words += "; refused: " + ", ".join(f"{n} {why}" for why, n in sorted(refused.items()))
+        if any(BUSY in why for why in refused):
+            words += f"; {self._keeper.waiting} requests wait to be written"
+        return [*said, words]

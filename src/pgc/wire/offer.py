@@ -25,6 +25,11 @@ def public_seed(offer_id: int) -> bytes:
     return b"pgc public 1" + offer_id.to_bytes(8, "little")
 
 
+def offer_head(offer_id: int, policy_version: int, expires_at: int) -> bytes:
+    """Returns how an offer's bytes begin: what is its own. `Offer.tail` follows."""
+    return struct.pack(HEAD, OFFER_V1, offer_id, policy_version, expires_at)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Offer:
     """What one device is handed for one submission: θ, the basis, a mechanism and its price."""
@@ -85,24 +90,19 @@ class Offer:
     def encode(self) -> bytes:
         """Returns the offer as bytes (docs/wire.md)."""
         columns = 0 if self.basis is None else self.query.dim
-        head = struct.pack(HEAD, OFFER_V1, self.offer_id, self.policy_version, self.expires_at)
+        head = offer_head(self.offer_id, self.policy_version, self.expires_at)
         sizes = struct.pack("<HdII", self.episodes, self.alpha, len(self.theta), columns)
         basis = b"" if self.basis is None else self.basis.astype("<f4").tobytes()
         return head + sizes + self.query.encode() + self.theta.astype("<f4").tobytes() + basis
 
     @cached_property
-    def _tail(self) -> bytes:
+    def tail(self) -> bytes:
+        """What all offers of this version share: everything but the head, as bytes."""
         return self.encode()[HEAD_SIZE:]
 
     def renumbered(self, offer_id: int, expires_at: int) -> bytes:
         """Returns the same offer for another device, as bytes; only number and expiry differ."""
-        return b"".join(self.in_two(offer_id, expires_at))
-
-    def in_two(self, offer_id: int, expires_at: int) -> tuple[bytes, bytes]:
-        """Returns the same bytes in two parts: a few of its own, and the many that are shared by
-        all offers of this version.
-        """
-        return struct.pack(HEAD, OFFER_V1, offer_id, self.policy_version, expires_at), self._tail
+        return offer_head(offer_id, self.policy_version, expires_at) + self.tail
 
     @classmethod
     def decode(cls, data: bytes) -> Offer:

@@ -1,0 +1,144 @@
+"""What Prometheus reads: of this front end, and of the store as the last look saw it (`watch.py`).
+
+Labels are short words of fixed lists, models' names apart: strangers cannot make up new ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Histogram, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from pgc import __version__
+from pgc.service.keeper import Keeper
+from pgc.service.watch import Watch
+
+__all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
+disable_created_metrics()  # type: ignore[no-untyped-call] # they would double what is scraped
+LATENCIES = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+STALENESS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
+PERCENTILES = {"p50": 0.5, "p99": 0.99}
+
+
+class Metrics:
+    """The metrics of one front end."""
+
+    def __init__(self, keeper: Keeper, watch: Watch, expires_at: float | None = None) -> None:
+        """Prepares to be asked. `expires_at` is when the certificate does, by the clock of 1970."""
+        self._keeper, self._watch, self.expires_at = keeper, watch, expires_at
+        self.registry = CollectorRegistry()
+        self._latency = Histogram(
+            "pgc_request_seconds",
+            "Time to answer a request, by route and status; 429: too much waits, 503: the store "
+            "fails.",
+            ("route", "status"),
+            buckets=LATENCIES,
+            registry=self.registry,
+        )
+        self._staleness = Histogram(
+            "pgc_report_staleness_versions",
+            "How many versions were made between the offer and its report, of accepted reports.",
+            ("model",),
+            buckets=STALENESS,
+            registry=self.registry,
+        )
+        self.registry.register(self)
+        watch.latency = self.latency
+        keeper.answered = self.stale
+
+    def took(self, route: str, status: int, seconds: float) -> None:
+        """Counts an answer to a request of this route."""
+        self._latency.labels(route, str(status)).observe(seconds)
+
+    def stale(self, model: str, versions: int) -> None:
+        """Counts an accepted report, made from a version so many versions old."""
+        self._staleness.labels(model).observe(versions)
+
+    def text(self) -> bytes:
+        """Returns all of it in Prometheus's text format."""
+        return generate_latest(self.registry)
+
+    def latency(self) -> dict[str, float]:
+        """Returns bounds of the median and the 99th percentile of all answers to devices."""
+        summed = [0.0] * (len(LATENCIES) + 1)
+        for metric in self._latency.collect():
+            for sample in metric.samples:
+                devices = sample.labels.get("route") in ("offers", "reports")
+                if sample.name.endswith("_bucket") and devices:
+                    at = float(sample.labels["le"])
+                    summed[LATENCIES.index(at) if at in LATENCIES else -1] += sample.value
+        most = summed[-1]
+        bounds = (*LATENCIES, float("inf"))
+        return {
+            name: next(b for b, n in zip(bounds, summed, strict=True) if n >= share * most)
+            for name, share in PERCENTILES.items()
+            if most
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields what is counted elsewhere, when Prometheus asks."""
+        keeper, seen = self._keeper, self._watch.seen
+        updater = seen.updater
+        yield InfoMetricFamily("pgc_build", "The version of pgc.", value={"version": __version__})
+        requests = CounterMetricFamily(
+            "pgc_requests",
+            "Requests for offers, and reports, by result, at this front end.",
+            labels=("what", "result"),
+        )
+        for (what, result), n in sorted(keeper.counts.items()):
+            requests.add_metric((what, result.replace(" ", "_").replace("'", "")), n)
+        yield requests
+        gauges: dict[str, tuple[str, float]] = {
+            "waiting": ("Requests that wait to be written.", keeper.waiting),
+            "store_bytes": ("Size of the store.", seen.store_bytes),
+            "open_offers": ("Offers open, or expired less than a day ago.", seen.open_offers),
+            "tokens_usable": ("Tokens that can still be used.", seen.tokens.usable),
+            "tokens_reports_left": ("Reports that tokens are left for.", seen.tokens.reports_left),
+            "front_ends": ("Front ends that were alive lately.", 1 + len(seen.others)),
+            "updater_alive": ("Whether any process that updates was alive lately.", bool(updater)),
+            "updates_here": (
+                "Whether θ is updated beside this front end.",
+                updater == self._watch.where,
+            ),
+            "ready": ("Whether this front end is ready.", not self._watch.not_ready()),
+        }
+        for name, (words, value) in gauges.items():
+            yield GaugeMetricFamily(f"pgc_{name}", words, float(value))
+        yield CounterMetricFamily(
+            "pgc_store_failures", "Looks at the store that failed.", seen.failures
+        )
+        if self.expires_at is not None:
+            yield GaugeMetricFamily(
+                "pgc_certificate_expiry_seconds",
+                "Seconds until the certificate expires.",
+                self.expires_at - time.time(),
+            )
+        yield from self._of_models()
+
+    def _of_models(self) -> Iterator[Metric]:
+        keeper, points = self._keeper, self._watch.seen.points
+        for name, words in (
+            ("version", "The newest version of θ."),
+            ("received", "Reports that were accepted, at all front ends."),
+            ("unapplied", "Accepted reports that are in no version yet."),
+            ("update_age_seconds", "Seconds since this front end saw a new version."),
+            ("stuck_seconds", "For how long enough reports for a new version have waited for one."),
+            ("score", "Greedy score of the averaged policy in the usual world."),
+        ):
+            gauge = GaugeMetricFamily(f"pgc_model_{name}", words, labels=("model",))
+            for model, handed in list(keeper.models.items()):
+                progress, known = keeper.progress(model), points.get(model)
+                value = {
+                    "version": handed.version,
+                    "received": progress.accepted,
+                    "unapplied": progress.unapplied,
+                    "update_age_seconds": time.monotonic() - handed.seen_at,
+                    "stuck_seconds": keeper.follower.stuck_seconds(model),
+                    "score": known[-1].score if known else None,
+                }[name]
+                if value is not None:
+                    gauge.add_metric((model,), float(value))
+            yield gauge
