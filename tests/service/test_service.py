@@ -175,8 +175,9 @@ def test_a_service_that_is_away_is_waited_for_and_given_up(monkeypatch):
     )
 
 
-def start(folder, port, url=None, *more, tls=True):
-    """`pgc serve`, in a process of its own."""
+def start(folder, port, url=None, *more, tls=True, https=None):
+    """`pgc serve`, in a process of its own; `https` says whether it uses TLS without --dev-tls."""
+    https = tls if https is None else https
     command = [
         sys.executable,
         "-m",
@@ -195,7 +196,7 @@ def start(folder, port, url=None, *more, tls=True):
 
     def ready():
         with contextlib.suppress(httpx.TransportError):
-            where = f"{'https' if tls else 'http'}://127.0.0.1:{port}/ready"
+            where = f"{'https' if https else 'http'}://127.0.0.1:{port}/ready"
             return httpx.get(where, verify=False).status_code == 200
 
     def lives():

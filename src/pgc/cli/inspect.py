@@ -1,4 +1,4 @@
-"""`pgc inspect`: says what exactly is in an offer, report, ledger or run."""
+"""`pgc inspect`: says what exactly is in an offer, report, ledger, run or store."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ from tyro.conf import Positional
 from pgc.cli.fields import Json, OwnMechanism
 from pgc.cli.parsing import parse, print_json
 from pgc.privacy.inspection import inspect as run_inspect
+from pgc.privacy.inspection import inspect_store
 from pgc.randomise.mechanisms.registry import find_mechanism
 
 
 @dataclass(frozen=True)
 class Inspect:
-    """Say in words what exactly is in an offer, a report, a ledger or a run folder."""
+    """Say in words what exactly is in an offer, a report, a ledger, a run folder, or the store of a
+    service. It changes nothing.
+    """
 
-    file: Positional[Path]
-    """The file, or a run folder."""
+    file: Positional[Path] = Path("service")
+    """The file, a run folder, or a service's folder."""
+    store: str | None = None
+    """The store of a service in PostgreSQL: postgresql://USER@HOST/DATABASE."""
     offer: Path | None = None
     """The offer that a report answers: with it the report is explained fully."""
     mechanism: OwnMechanism = None
@@ -30,7 +35,7 @@ def inspect(given: list[str]) -> int:
     args = parse(Inspect, "inspect", given)
     if args.mechanism is not None:
         find_mechanism(args.mechanism)  # loading it registers its wire number
-    facts = run_inspect(args.file, args.offer)
+    facts = run_inspect(args.file, args.offer) if args.store is None else inspect_store(args.store)
     if args.json:
         return print_json(facts)
     for name, value in facts.items():

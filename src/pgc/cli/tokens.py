@@ -16,7 +16,7 @@ from pgc.cli.parsing import parse, print_json
 from pgc.errors import PgcError, require
 
 if TYPE_CHECKING:
-    from pgc.service.store import Batch, Tally
+    from pgc.service.store import Batch
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _tokens(args: Tokens) -> tuple[dict[str, Any], str]:
     elif args.action == "count":
         with database.reading() as db:
             tally = store.count_tokens(db, now)
-        result, said = tally._asdict(), _in_words(tally)
+        result, said = tally._asdict(), store.in_words(tally)
     elif args.label is not None:
         with database.writing() as db:
             revoked = store.revoke_batch(db, args.label)
@@ -105,20 +105,15 @@ def _tokens(args: Tokens) -> tuple[dict[str, Any], str]:
     return result, said
 
 
-def _in_words(tally: Tally) -> str:
-    return (
-        f"{tally.usable} usable, for {tally.reports_left} reports; {tally.used_up} used up; "
-        f"{tally.revoked} revoked; {tally.expired} expired"
-    )
-
-
 def _table(batches: Sequence[Batch]) -> str:
     """Returns a line for each batch."""
+    from pgc.service import store
+
     lines = []
     for batch in batches:
         until = "" if batch.expires_at is None else f" (until {_day(batch.expires_at)})"
         since = "" if batch.issued_at is None else f", issued {_day(batch.issued_at)}{until}"
-        lines.append(f"{batch.name or 'without a label'}{since}: {_in_words(batch.tokens)}")
+        lines.append(f"{batch.name or 'without a label'}{since}: {store.in_words(batch.tokens)}")
     return "\n".join(lines) or "no tokens were issued yet"
 
 

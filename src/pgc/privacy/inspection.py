@@ -1,4 +1,4 @@
-"""`pgc inspect`: says what exactly is in an offer, a report, a ledger or a run.
+"""`pgc inspect`: says what exactly is in an offer, a report, a ledger, a run or a store.
 
 The facts come in order, each with a name and a description.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pgc.device.ledger import APPLICATION, look
-from pgc.errors import PgcError
+from pgc.errors import PgcError, require
 from pgc.randomise.budget import NANO, epsilon_text
 from pgc.wire import Offer, Report
 from pgc.wire.offer import OFFER_V1
@@ -24,15 +24,19 @@ Facts = dict[str, Any]
 
 
 def inspect(path: Path, offer: Path | None = None) -> Facts:
-    """Returns the facts about a file or run folder, of whichever kind it is.
+    """Returns the facts about a file or folder, of whichever kind it is.
 
     A report is explained fully only with the offer that it answers.
     """
+    if (path / "store.db").is_file():
+        path /= "store.db"  # a service's folder
     if path.is_dir():
         return inspect_run(path)
     # through SQLite: to open and close the file by other means would drop its locks
     if path.is_file() and is_ledger(path):
         return inspect_ledger(path)
+    if path.is_file() and is_sqlite(path):
+        return inspect_store(path)
     data = _read(path)
     if data[:1] == bytes([OFFER_V1]):
         return inspect_offer(Offer.decode(data))
@@ -40,8 +44,8 @@ def inspect(path: Path, offer: Path | None = None) -> Facts:
         return inspect_report(data, None if offer is None else Offer.decode(_read(offer)))
     begins = f"begins with {data[:1].hex()}" if data else "is empty"
     raise PgcError(
-        f"{path} is no offer, report, ledger or run of pgc: it {begins}; an offer begins with d1, "
-        "a report with e1"
+        f"{path} is no offer, report, ledger, run or store of pgc: it {begins}; an offer "
+        "begins with d1, a report with e1"
     )
 
 
@@ -125,6 +129,26 @@ def is_ledger(path: Path) -> bool:
             db.close()
     except sqlite3.Error as error:  # busy, or to be recovered first: opening it will say so
         return error.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN)
+
+
+def is_sqlite(path: Path) -> bool:
+    """Whether this is an SQLite file."""
+    try:
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            return bool(db.execute("PRAGMA schema_version").fetchone()[0])
+        finally:
+            db.close()
+    except sqlite3.Error:
+        return False
+
+
+def inspect_store(where: Path | str) -> Facts:
+    """Returns what an aggregator keeps: its file, or the address of its database."""
+    require("sqlalchemy", "service")
+    from pgc.service.inspecting import inspect_store
+
+    return inspect_store(where)
 
 
 def inspect_ledger(path: Path) -> Facts:

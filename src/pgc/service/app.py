@@ -138,8 +138,13 @@ def add_page(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
                 {"what": what, "result": result, "count": n}
                 for (what, result), n in sorted(watch.counts().items())
             ],
-            "stuck_seconds": {
-                name: keeper.follower.stuck_seconds(name) for name in list(keeper.models)
+            "models": {
+                name: {
+                    "reports_a_minute": keeper.follower.reports_a_minute(name),
+                    "stuck_seconds": keeper.follower.stuck_seconds(name),
+                    "staleness": watch.staleness(name),
+                }
+                for name in sorted(keeper.models)
             },
         }
 
@@ -170,9 +175,14 @@ def add_public(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
         operator went back.
         """
         play = keeper.models[known(keeper, model)].card["play"]
+        points, restored = await asyncio.to_thread(watch.curve, model)
         return {
             "threshold": None if play is None else play["score_threshold"],
-            "points": [point._asdict() for point in watch.seen.points.get(model, [])],
+            "points": [point._asdict() for point in points],
+            "restored": [
+                {"version": v.version, "restored": v.restored, "reports": v.applied}
+                for v in restored
+            ],
         }
 
     @app.get("/v1/models/{model}/policy", response_class=Response)

@@ -50,7 +50,7 @@ class Database:
         options = PATIENCE if not url.startswith("sqlite") else {}
         try:
             self.engine = sql.create_engine(
-                _with_driver(url),
+                driver_url(url),
                 pool_pre_ping=True,
                 pool_size=5,
                 max_overflow=20,
@@ -149,7 +149,8 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def _with_driver(url: str) -> str:
+def driver_url(url: str) -> str:
+    """Returns the address of a store with the name of the driver that SQLAlchemy needs."""
     for prefix in ("postgresql://", "postgres://"):
         if url.startswith(prefix):
             return "postgresql+psycopg://" + url.removeprefix(prefix)

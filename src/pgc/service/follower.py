@@ -8,6 +8,7 @@ import json
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ from pgc.wire.offer import offer_head
 log = logging.getLogger("pgc.service")
 RECENT_BYTES, RECENT = 2**25, 1000
 """Versions that are held in memory to hand out again: their bytes together, and their number."""
+
+MINUTE = 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,8 @@ class Follower:
         self.models: dict[str, Handed] = {}
         self._progress: dict[str, store.Progress] = {}
         self._moved: dict[str, float] = {}
+        self._rates: dict[str, deque[tuple[float, int]]] = {}
+        """Times, by the monotonic clock, with the number of reports then."""
         self._recent: dict[tuple[str, int], bytes] = {}
         self._held, self._lock = 0, threading.Lock()
         self._pace, self._stop, self._turned = Pace(), False, threading.Condition()
@@ -72,6 +77,14 @@ class Follower:
     def stuck_seconds(self, name: str) -> float:
         """Returns for how long enough reports for a new version have waited without one."""
         return time.monotonic() - self._moved[name]
+
+    def reports_a_minute(self, name: str) -> int:
+        """Returns how many reports all front ends accepted in the last minute."""
+        seen = self._rates.get(name)
+        if not seen:
+            return 0
+        (when, before), (now, accepted) = seen[0], (time.monotonic(), seen[-1][1])
+        return round((accepted - before) * MINUTE / max(MINUTE, now - when))
 
     def wait_for_a_look(self, seconds: float = 60.0) -> None:
         """Waits until a look at the store that begins after this call."""
@@ -136,9 +149,17 @@ class Follower:
             known = self.models.get(name)
             handed = known if known and known.version == version else self._load(name, version)
             self._progress[name] = progress
+            self._count(name, progress.accepted)
             waits = handed is not None and progress.unapplied >= int(handed.card["buffer_size"])
             if not waits or before is None or progress.applied != before.applied:
                 self._moved[name] = time.monotonic()
+
+    def _count(self, name: str, accepted: int) -> None:
+        seen, now = self._rates.setdefault(name, deque()), time.monotonic()
+        if not seen or now > seen[-1][0] + 1:
+            seen.append((now, accepted))
+        while len(seen) > 1 and seen[1][0] < now - MINUTE:
+            seen.popleft()
 
     def _load(self, name: str, version: int) -> Handed | None:
         with self._database.reading() as db:

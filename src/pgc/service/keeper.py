@@ -178,9 +178,10 @@ class Keeper:
                 self.follower.wait_for_a_look()
                 return found.made
         with self.database.writing() as db:
-            if store.withdraw_rollback(db, wish.id):
-                raise NoUpdates("no process updates θ at the moment, so nothing was rolled back")
+            withdrawn = store.withdraw_rollback(db, wish.id)
             found = store.find_rollback(db, wish.id)
+        if withdrawn:
+            raise NoUpdates("no process updates θ at the moment, so nothing was rolled back")
         assert found is not None
         if found.made is None:
             raise PgcError(str(found.refused))
@@ -239,7 +240,7 @@ def issue_tokens(
     made = [secrets.token_urlsafe(32) for _ in range(count)]
     hashes = [store.hash_token(token) for token in made]
     day = time.strftime("%Y-%m-%d", time.gmtime(now))
-    name = batch or f"{day}.{secrets.token_hex(3)}"
+    name = batch if batch is not None else f"{day}.{secrets.token_hex(3)}"
     try:
         with database.writing() as db:
             store.issue_tokens(db, hashes, submissions, name, now, expires_at)

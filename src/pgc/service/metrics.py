@@ -46,7 +46,7 @@ class Metrics:
             registry=self.registry,
         )
         self.registry.register(self)
-        watch.latency = self.latency
+        watch.latency, watch.staleness = self.latency, self.staleness
         keeper.answered = self.stale
 
     def took(self, route: str, status: int, seconds: float) -> None:
@@ -77,6 +77,16 @@ class Metrics:
             for name, share in PERCENTILES.items()
             if most
         }
+
+    def staleness(self, model: str) -> float | None:
+        """Returns by how many versions accepted reports were behind, on average."""
+        found = {
+            sample.name.rpartition("_")[2]: sample.value
+            for metric in self._staleness.collect()
+            for sample in metric.samples
+            if sample.labels.get("model") == model and not sample.labels.get("le")
+        }
+        return found["sum"] / found["count"] if found.get("count") else None
 
     def collect(self) -> Iterator[Metric]:
         """Yields what is counted elsewhere, when Prometheus asks."""

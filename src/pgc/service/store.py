@@ -164,6 +164,14 @@ def count_tokens(db: sql.Connection, now: int) -> Tally:
     return Tally(*(sum(column) for column in zip(*each, strict=True))) if each else Tally(*[0] * 5)
 
 
+def in_words(tally: Tally) -> str:
+    """Returns the counts as a line for people."""
+    return (
+        f"{tally.usable} usable, for {tally.reports_left} reports; {tally.used_up} used up; "
+        f"{tally.revoked} revoked; {tally.expired} expired"
+    )
+
+
 # Offers and reports
 
 
@@ -601,6 +609,17 @@ def list_processes(db: sql.Connection) -> list[Process]:
     """Returns the processes that were seen lately, by their names."""
     query = sql.select(processes).order_by(processes.c.name)
     return [Process(row.name, row.seen_at, json.loads(row.facts)) for row in db.execute(query)]
+
+
+def list_restored(db: sql.Connection, model: str) -> list[Listed]:
+    """Returns the versions that restored an earlier one, in their order."""
+    columns = (versions.c.version, versions.c.applied, versions.c.made_at, versions.c.restored)
+    query = (
+        sql.select(*columns)
+        .where(versions.c.model == model, versions.c.restored.is_not(None))
+        .order_by(versions.c.version)
+    )
+    return [Listed(*row) for row in db.execute(query)]
 
 
 # Tidying up

@@ -32,6 +32,7 @@ GONE_SECONDS = 150.0
 STUCK_SECONDS = 60.0
 """Seconds without an update, while enough reports wait for one, after which a front end is not
 ready."""
+CURVE_SECONDS = 2.0
 READY_SECONDS = 1.0
 """For how long an answer about readiness is good: a probe must not cost a write each time."""
 NORMAL = ("issued", "accepted", "duplicate", Verdict.USED_UP.value)
@@ -65,10 +66,14 @@ class Watch:
         self.seen = Seen()
         self.latency: Callable[[], dict[str, float]] = dict
         """Returns the median and the 99th percentile of answers lately, in seconds."""
+        self.staleness: Callable[[str], float | None] = lambda model: None
+        """Returns by how many versions accepted reports were behind, on average."""
         self._beats: dict[str, tuple[int, float]] = {}
         self._told: tuple[str, float] = ("", 0.0)
         self._ready: tuple[float, str] = (0.0, "")
         self._ready_lock, self._stop = threading.Lock(), threading.Event()
+        self._curves: dict[str, tuple[float, tuple[list[store.Point], list[store.Listed]]]] = {}
+        self._curve_lock = threading.Lock()
         self._said, self._before = time.monotonic(), Counter(keeper.counts)
         self._thread = threading.Thread(target=self._run, name="pgc-watch", daemon=True)
         self._thread.start()
@@ -112,6 +117,19 @@ class Watch:
                 )
         late = time.monotonic() > self.begun + STUCK_SECONDS + LOOK_SECONDS
         return "no process updates θ" if late and self.seen.updater is None else ""
+
+    def curve(self, model: str) -> tuple[list[store.Point], list[store.Listed]]:
+        """Returns how a model's learning went, and the versions that restored earlier ones.
+
+        It reads the store at most once in a few seconds, however many look at the page.
+        """
+        with self._curve_lock:
+            when, found = self._curves.get(model, (-CURVE_SECONDS, ([], [])))
+            if time.monotonic() > when + CURVE_SECONDS:
+                with self._keeper.database.reading() as db:
+                    found = store.list_points(db, model), store.list_restored(db, model)
+                self._curves[model] = time.monotonic(), found
+        return found
 
     def counts(self) -> Counter[tuple[str, str]]:
         """Results of requests since each front end began, all of them together."""

@@ -1,0 +1,384 @@
+"""What an operator needs: readiness that tells the truth, metrics, tokens in batches, and going back with a reason."""
+
+import asyncio
+import base64
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import numpy as np
+import pytest
+import sqlalchemy as sql
+from prometheus_client.parser import text_string_to_metric_families
+
+from pgc.cli.main import main
+from pgc.config import configure
+from pgc.device.device import Device
+from pgc.errors import PgcError
+from pgc.service import store
+from pgc.service.admission import Issued, Verdict
+from pgc.service.alone import Alone
+from pgc.service.database import Database, sqlite_url
+from pgc.service.keeper import Keeper, NoUpdates, issue_tokens
+from pgc.service.logs import AsJson
+from pgc.service.metrics import Metrics
+from pgc.service.operating import make_operator_app
+from pgc.service.scoring import look
+from pgc.service.tls import make_dev_certificates
+from pgc.service.watch import Watch
+from pgc.wire import Offer
+from tests.service.test_service import free_port, start
+from tests.waiting import LIMIT, wait_for
+
+CONFIG = configure(epsilon=1.0, submissions=1000, buffer_size=3, local_episodes=2)
+SECRET = {"authorization": "Bearer secret"}
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """A service with one model."""
+    keeper = Alone(sqlite_url(tmp_path / "store.db"))
+    keeper.create("home", CONFIG)
+    yield keeper
+    keeper.close()
+
+
+@pytest.fixture
+def operator(alone):
+    """A function that asks the operator's application, with its secret."""
+    watch = Watch(alone, "here")
+    app = make_operator_app(alone, watch, Metrics(alone, watch), "secret")
+
+    def ask(method, path, headers=SECRET, **more):
+        async def asked():
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://localhost", headers=headers, timeout=LIMIT
+            ) as client:
+                return await client.request(method, path, **more)
+
+        return asyncio.run(asked())
+
+    ask.watch = watch
+    yield ask
+    watch.close()
+
+
+def report(keeper, tmp_path, count):
+    """Sends so many reports, each with a token of its own."""
+    ledger = tmp_path / "device.db"
+    device = Device.open(ledger) if ledger.exists() else Device.create(ledger, 1000.0)
+    for token in keeper.issue_tokens(count, 1):
+        offer = Offer.decode(b"".join(keeper.encoded(keeper.offer(token, "home").result())))
+        made = device.release(offer, np.ones(len(offer.theta)))
+        assert keeper.report(token, "home", made).result() is Verdict.ACCEPTED
+
+
+def values(text):
+    """Metrics by name and labels."""
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_say_what_the_store_says(alone, operator, tmp_path):
+    report(alone, tmp_path, 4)
+    alone.wait_until_applied()
+    operator.watch._look()
+    seen = values(operator("GET", "/metrics").text)
+    assert seen["pgc_model_received", "home"] == 4 and seen["pgc_model_unapplied", "home"] == 1
+    assert seen["pgc_model_version", "home"] == 1
+    assert seen["pgc_requests_total", "accepted", "reports"] == 4
+    assert seen["pgc_report_staleness_versions_count", "home"] == 4
+    assert seen["pgc_tokens_usable",] == 0 and seen["pgc_ready",] == 1
+    with alone.database.reading() as db:
+        assert seen["pgc_open_offers",] == store.count_offers(db) == 0
+    assert seen["pgc_store_bytes",] == alone.database.size() > 10_000
+    alone.issue_tokens(5, 2)
+    operator.watch._look()
+    seen = values(operator("GET", "/metrics").text)
+    assert seen["pgc_tokens_usable",] == 5 and seen["pgc_tokens_reports_left",] == 10
+
+
+def test_not_ready_where_the_disk_is_full(alone, operator):
+    """It can be read, and not written: /ready said 200. SQLite's own limit stands for the disk's."""
+    watch = operator.watch
+    assert watch.not_ready() == "" and operator("GET", "/ready").status_code == 200
+
+    def full(connection, _):
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    sql.event.listen(alone.database.engine, "connect", full)
+    alone.database.engine.dispose()
+    watch.where = "x" * 200_000  # what this front end says of itself needs more room than there is
+    watch._ready = (-1e9, "")
+    assert watch.not_ready() == "the store cannot be written"
+    watch._ready = (-1e9, "")
+    answer = operator("GET", "/ready")
+    assert answer.status_code == 503 and answer.json()["detail"] == "the store cannot be written"
+    watch.where = "here"
+    watch._ready = (-1e9, "")
+    assert operator("GET", "/ready").status_code == 200
+
+
+def test_not_ready_while_nobody_updates(tmp_path):
+    """Reports are taken, and wait: after a while the front end says so, and names the model."""
+    with_model = Alone(sqlite_url(tmp_path / "store.db"))
+    with_model.create("home", CONFIG)
+    with_model.close()
+    front = Keeper(sqlite_url(tmp_path / "store.db"))
+    watch = Watch(front, "here")
+    assert watch.not_ready() == ""
+    report(front, tmp_path, 4)
+    front.follower.wait_for_a_look()
+    assert 0 <= front.follower.stuck_seconds("home") < LIMIT
+    front.follower._moved["home"] -= 1000
+    watch._ready = (-1e9, "")
+    assert watch.not_ready().startswith("no process updates home")
+    with pytest.raises(NoUpdates):
+        front.roll_back("home", 0, who="me", reason="test", seconds=0.2)
+    with front.database.reading() as db:
+        assert store.list_rollbacks(db, "home") == []  # it was withdrawn
+    back = Alone(sqlite_url(tmp_path / "store.db"))  # somebody updates again
+    front.follower.wait_for_a_look()
+    watch._ready = (-1e9, "")
+    assert watch.not_ready() == "" and front.models["home"].version == 1
+    watch.close()
+    front.close()
+    back.close()
+
+
+def test_tokens_come_in_batches(alone, operator, capsys, tmp_path):
+    """With labels, until a day; listed with counts; revoked together. On the command line and at the operator's port."""
+    folder = str(tmp_path)
+    assert main(["tokens", "issue", folder, "--count", "3", "--label", "north", "--days", "2"]) == 0
+    north = capsys.readouterr().out.split()
+    made = operator("POST", "/tokens", json={"count": 2, "submissions": 3, "label": "south"})
+    south = made.json()["tokens"]
+    assert len(north) == 3 and len(south) == 2
+    assert main(["tokens", "issue", folder, "--label", "north"]) == 2
+    assert "there is a batch of tokens 'north' already" in capsys.readouterr().err
+    assert isinstance(alone.offer(north[0], "home").result(), Issued)
+    assert main(["tokens", "revoke", folder, "--label", "south"]) == 0
+    assert alone.offer(south[0], "home").result() is Verdict.REVOKED
+    listed = {b["label"]: b for b in operator("GET", "/tokens").json()["batches"]}
+    assert (listed["north"]["usable"], listed["south"]["revoked"]) == (3, 2)
+    capsys.readouterr()
+    assert main(["tokens", "list", folder]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2 and any("north, issued" in line and "until" in line for line in said)
+    clock, alone.clock = alone.clock, lambda: time.time() + 3 * store.DAY
+    assert alone.offer(north[1], "home").result() is Verdict.EXPIRED
+    assert main(["tokens", "revoke", folder, "--label", "nowhere"]) == 2
+    alone.clock = clock
+    again = operator("POST", "/tokens/revoke", json={"tokens": [north[0]]})
+    assert (
+        again.json() == {"revoked": 1} and alone.offer(north[0], "home").result() is Verdict.REVOKED
+    )
+    assert operator("POST", "/tokens/revoke", json={}).status_code == 400
+
+
+def test_an_offer_can_be_answered_after_its_token_expired(alone, tmp_path):
+    """The device has paid for it."""
+    [token] = alone.issue_tokens(1, 2, seconds=100)
+    offer = Offer.decode(b"".join(alone.encoded(alone.offer(token, "home").result())))
+    made = Device.create(tmp_path / "d.db", 1.0).release(offer, np.ones(len(offer.theta)))
+    alone.clock = lambda: time.time() + 200
+    assert alone.report(token, "home", made).result() is Verdict.ACCEPTED
+    assert alone.offer(token, "home").result() is Verdict.EXPIRED
+
+
+def test_going_back_says_who_and_why(alone, operator, tmp_path):
+    report(alone, tmp_path, 7)
+    alone.wait_until_applied()
+    path = "/models/home/rollback/1"
+    would = operator("POST", f"{path}?dry_run=true").json()
+    assert would["would_become_version"] == 3 and would["reports_whose_effect_is_lost"] == 4
+    assert alone.models["home"].version == 2  # nothing happened
+    assert operator("POST", path).status_code == 400
+    asked = operator("POST", f"{path}?who=ada&reason=it%20learnt%20nonsense")
+    assert asked.json() == {"version": 3} and alone.models["home"].version == 3
+    [kept] = operator("GET", "/models/home/rollbacks").json()["rollbacks"]
+    assert (kept["who"], kept["reason"], kept["version"], kept["made"]) == (
+        "ada", "it learnt nonsense", 1, 3,
+    )  # fmt: skip
+    curve = operator("GET", "/v1/models/home/progress").json()
+    assert [r["restored"] for r in curve["restored"]] == [1]
+
+
+def test_the_curve_outlives_the_process(tmp_path):
+    """Points are in the store: a restart, or another front end, shows the same curve."""
+    url = sqlite_url(tmp_path / "store.db")
+    first = Alone(url)
+    first.create("home", CONFIG)
+    wait_for(lambda: Watch.curve(Looking(first), "home")[0], "a point")
+    report(first, tmp_path, 4)
+    first.wait_until_applied()
+    made = look(first.database, first.model("home"))
+    with first.database.writing() as db:
+        store.add_point(db, "home", made)
+        store.add_point(db, "home", made)  # a second look at a version adds nothing
+    first.close()
+    front = Keeper(url)
+    points = Watch.curve(Looking(front), "home")[0]
+    assert (
+        points[-1] == made
+        and made.score is not None
+        and len({p.version for p in points}) == len(points)
+    )
+    front.close()
+
+
+class Looking(Watch):
+    """What `Watch.curve` needs of a watch, without its thread."""
+
+    def __init__(self, keeper):
+        import threading
+
+        self._keeper, self._curves, self._curve_lock = keeper, {}, threading.Lock()
+
+
+def test_a_long_curve_is_thinned(alone):
+    with alone.database.writing() as db:
+        for version in range(10, 1100):
+            store.add_point(db, "other", store.Point(version, version, 1.0, None, None))
+        kept = store.list_points(db, "other")
+    assert len(kept) <= store.MOST_POINTS + 1 and kept[0].version == 10 and kept[-1].version == 1099
+
+
+def test_a_world_that_plays_on_the_host_has_a_curve(tmp_path):
+    """Without a simulation in JAX, and without noisy booleans; the page died of such a model."""
+    pytest.importorskip("gymnasium")
+    keeper = Alone(sqlite_url(tmp_path / "store.db"))
+    try:
+        config = configure(
+            world="gymnasium:CartPole-v1", epsilon=1.0, submissions=100, local_episodes=2
+        )
+        point = look(keeper.database, keeper.create("host", config))
+        assert point.score is not None and point.success is None and 5 < point.score <= 500
+    finally:
+        keeper.close()
+
+
+def test_a_certificate_is_renewed_without_a_restart(tmp_path):
+    """SIGHUP: whoever connects from then on sees the new one; a broken one is refused, and the old one served."""
+    import ssl
+
+    old, new = (
+        make_dev_certificates(tmp_path / "1", "127.0.0.1"),
+        make_dev_certificates(tmp_path / "2", "127.0.0.1"),
+    )
+    served = tmp_path / "served.pem"
+    key = tmp_path / "served.key"
+    port = free_port()
+    for source, target in ((old.certificate, served), (old.key, key)):
+        target.write_bytes(source.read_bytes())
+    more = ["--certificate", str(served), "--key", str(key)]
+    server = start(tmp_path / "service", port, None, *more, tls=False, https=True)
+    log = tmp_path / f"log{port}"
+    try:
+
+        def shown():
+            return ssl.get_server_certificate(("127.0.0.1", port))
+
+        first = shown()
+        served.write_bytes(b"nonsense")
+        server.send_signal(signal.SIGHUP)
+        wait_for(lambda: "the certificate is not renewed" in log.read_text(), "a refusal")
+        assert shown() == first
+        served.write_bytes(new.certificate.read_bytes())
+        key.write_bytes(new.key.read_bytes())
+        server.send_signal(signal.SIGHUP)
+        wait_for(lambda: shown() != first, "the new certificate")
+        assert (
+            httpx.get(
+                f"https://127.0.0.1:{port}/health",
+                verify=ssl.create_default_context(cafile=str(new.ca)),
+            ).status_code
+            == 200
+        )
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_options_come_from_the_environment_and_a_file(tmp_path, monkeypatch, capsys):
+    """The command line is stronger than the environment, and that than the file."""
+    from pgc.cli.elsewhere import from_elsewhere
+    from pgc.cli.serve import Serve
+
+    file = tmp_path / "options.yaml"
+    file.write_text("port: 1\nhost: 10.0.0.1\ndev_tls: true\nlog-format: json\n")
+    monkeypatch.setenv("PGC_SERVE_PORT", "2")
+    monkeypatch.setenv("PGC_SERVE_MODEL", "m")
+    found = from_elsewhere(Serve, "serve", ["--options", str(file), "--model", "n"])
+    assert found == ["--port", "2", "--host", "10.0.0.1", "--dev-tls", "--log-format", "json"]
+    monkeypatch.setenv("PGC_SERVE_PORTT", "2")
+    assert main(["serve", str(tmp_path / "s")]) == 2
+    assert "PGC_SERVE_PORTT: there is no such flag (did you mean port?)" in capsys.readouterr().err
+    monkeypatch.delenv("PGC_SERVE_PORTT")
+    file.write_text("dev_tls: perhaps\n")
+    assert main(["serve", str(tmp_path / "s"), "--options", str(file)]) == 2
+    assert "--dev-tls is set by true or false" in capsys.readouterr().err
+
+
+def test_a_database_that_is_not_there_yet_is_waited_for(new_database, tmp_path, capsys):
+    url = new_database()
+    away = url.replace("/test", "/later-test")
+    assert main(["serve", str(tmp_path / "s"), "--store", away, "--wait-seconds", "0"]) == 2
+    assert "the store cannot be opened" in capsys.readouterr().err
+    environment = os.environ | {"PGC_STORE": away, "PGC_SERVE_PORT": str(free_port())}
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "pgc.cli", "serve", str(tmp_path / "s")],
+            stderr=log,
+            env=environment,
+        )
+    try:
+        said = (tmp_path / "log").read_text
+        wait_for(lambda: "waiting for it" in said(), "the first try")
+        engine = sql.create_engine(
+            url.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
+        )
+        with engine.connect() as db:
+            db.exec_driver_sql(f'CREATE DATABASE "{sql.make_url(away).database}"')
+        engine.dispose()
+        wait_for(lambda: "listening at" in said() or server.poll() is not None, "the service")
+        assert server.poll() is None, said()
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_log_lines_as_json(caplog):
+    record = logging.LogRecord("pgc.service", logging.WARNING, "", 0, "%d ε", (3,), None)
+    record.request = "12345678"
+    line = json.loads(AsJson().format(record))
+    assert (line["message"], line["level"], line["request"]) == ("3 ε", "warning", "12345678")
+
+
+def test_a_label_that_is_none(tmp_path):
+    database = Database(sqlite_url(tmp_path / "s.db"))
+    for wrong in (dict(batch=""), dict(batch="a\nb"), dict(batch="a" * 65), dict(seconds=-1.0)):
+        with pytest.raises(PgcError):
+            issue_tokens(database, 1, 1, **wrong)
+    database.close()
+
+
+def test_a_browser_gives_the_secret_as_a_password(operator):
+    basic = {"authorization": "Basic " + base64.b64encode(b"me:secret").decode()}
+    assert (
+        operator("GET", "/", basic).status_code
+        == operator("GET", "/v1/status", basic).status_code
+        == 200
+    )
+    refused = operator("GET", "/", {})
+    assert refused.status_code == 401 and refused.headers["www-authenticate"].startswith("Basic")
