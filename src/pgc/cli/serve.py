@@ -97,6 +97,9 @@ class Serve:
     """How log lines are written."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least important lines that are logged."""
+    traces: bool = False
+    """Send traces to OpenTelemetry, where its variables OTEL_… in the environment say. They tell to
+    the millisecond when devices came, which pgc writes down nowhere else."""
     options: Path | None = None
     """A YAML file with any of these flags as `name: value`. A flag on the command line is stronger
     than an environment variable PGC_SERVE_NAME, and that is stronger than the file."""
@@ -111,6 +114,7 @@ def serve(given: list[str]) -> int:
     from pgc.service.asking import Numbered
     from pgc.service.keeper import Keeper
     from pgc.service.logs import set_up_logs
+    from pgc.service.traces import start_traces
     from pgc.service.updater_process import UpdaterProcess
     from pgc.service.watch import Watch
 
@@ -129,6 +133,8 @@ def serve(given: list[str]) -> int:
         _choose_model(url, args)
     with contextlib.ExitStack() as ending:
         ending.callback(log.info, "stopped; everything is kept")
+        if args.traces:
+            ending.callback(start_traces("serve"))
         listener = ending.enter_context(server.listen(args.host, args.port))
         operating = None
         if args.operator_port is not None:
@@ -142,7 +148,12 @@ def serve(given: list[str]) -> int:
         scheme = "https" if certificate else "http"
         where = f"{socket.gethostname()} {scheme}://{args.host}:{args.port}/"
         updating = UpdaterProcess(
-            url, where=where, run_code=args.run_code, logs=logs, told=keeper.follower.wake
+            url,
+            where=where,
+            run_code=args.run_code,
+            logs=logs,
+            told=keeper.follower.wake,
+            traces=args.traces,
         )
         ending.callback(updating.close)
         keeper.wake_updater = updating.wake

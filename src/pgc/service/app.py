@@ -30,6 +30,23 @@ from starlette.types import Receive, Scope, Send
 
 from pgc import __version__
 from pgc.service.admission import Verdict
+from pgc.service.answers import (
+    ASKS_WITH_TOKEN,
+    BINARY,
+    OFFER,
+    POLICY,
+    REPORT_BODY,
+    Card,
+    Detail,
+    Health,
+    Models,
+    Progress,
+    Status,
+    Versions,
+    described,
+    finished,
+    refused,
+)
 from pgc.service.asking import Refused, explained, known, said
 from pgc.service.keeper import Keeper
 from pgc.service.watch import Watch
@@ -46,7 +63,6 @@ STATUS = {
     Verdict.LATE: 410,
     Verdict.USED_UP: 410,
 }
-BINARY = "application/octet-stream"
 BODY_SECONDS = 30.0
 PIECE = 2**16
 PAGE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
@@ -71,7 +87,12 @@ def make_app(keeper: Keeper, watch: Watch, *, page: bool = True) -> FastAPI:
     if page:
         add_page(app, keeper, watch)
 
-    @app.post("/v1/models/{model}/offers", response_class=Response)
+    @app.post(
+        "/v1/models/{model}/offers",
+        response_class=Response,
+        responses={**OFFER, **refused(401, 404, 410, 429, 503)},
+        openapi_extra=ASKS_WITH_TOKEN,
+    )
     async def offer(model: str, request: Request) -> Response:
         """Returns an offer for one report: the open offer that the token holds, or a new one."""
         token = _token(request)
@@ -85,7 +106,15 @@ def make_app(keeper: Keeper, watch: Watch, *, page: bool = True) -> FastAPI:
         )
         return InPieces(*made)
 
-    @app.post("/v1/models/{model}/reports", response_class=Response)
+    @app.post(
+        "/v1/models/{model}/reports",
+        response_class=Response,
+        responses={
+            **described({200: ("accepted, or duplicate: it was accepted before", Detail)}),
+            **refused(400, 401, 404, 408, 409, 410, 413, 429, 503),
+        },
+        openapi_extra=REPORT_BODY,
+    )
     async def report(model: str, request: Request) -> Response:
         """Accepts a report that answers an offer, and returns the verdict.
 
@@ -102,14 +131,16 @@ def make_app(keeper: Keeper, watch: Watch, *, page: bool = True) -> FastAPI:
     async def paths() -> HTMLResponse:
         """The paths, in a page that needs nothing from elsewhere."""
         rows = "".join(
-            f"<tr><td><code>{method.upper()} "
-            f"{path}</code></td><td>{how.get('description', '')}</td></tr>"
+            f"<tr><td><code>{method.upper()} {path}</code></td>"
+            f"<td>{how.get('description', '')}{_statuses(how)}</td></tr>"
             for path, methods in app.openapi()["paths"].items()
             for method, how in methods.items()
         )
         return HTMLResponse(DOCS.format(version=__version__, rows=rows))
 
     add_public(app, keeper, watch)
+    schema = finished(app.openapi())
+    app.openapi = lambda: schema  # type: ignore[method-assign]
     return app
 
 
@@ -121,7 +152,7 @@ def add_page(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
         """The live page, for people."""
         return HTMLResponse(PAGE)
 
-    @app.get("/v1/status")
+    @app.get("/v1/status", responses=described({200: ("counts and state", Status)}))
     async def status() -> dict[str, Any]:
         """Counts since the front ends began, and how they are: nothing private."""
         return {
@@ -152,12 +183,15 @@ def add_page(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
 def add_public(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
     """Adds what anybody may read."""
 
-    @app.get("/v1/models")
+    @app.get("/v1/models", responses=described({200: ("names", Models)}))
     async def models() -> dict[str, Any]:
         """The names of the models."""
         return {"models": sorted(keeper.models)}
 
-    @app.get("/v1/models/{model}")
+    @app.get(
+        "/v1/models/{model}",
+        responses={**described({200: ("the card", Card)}), **refused(404)},
+    )
     async def model_card(model: str) -> dict[str, Any]:
         """What is public about a model: settings, progress, price."""
         it = keeper.models[known(keeper, model)]
@@ -169,7 +203,10 @@ def add_public(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
             "buffered": so_far.unapplied,
         }
 
-    @app.get("/v1/models/{model}/progress")
+    @app.get(
+        "/v1/models/{model}/progress",
+        responses={**described({200: ("the curve", Progress)}), **refused(404, 503)},
+    )
     async def progress(model: str) -> dict[str, Any]:
         """How learning went, from what is public and from the noisy booleans; and where the
         operator went back.
@@ -185,25 +222,35 @@ def add_public(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
             ],
         }
 
-    @app.get("/v1/models/{model}/policy", response_class=Response)
+    @app.get(
+        "/v1/models/{model}/policy",
+        response_class=Response,
+        responses={**POLICY, **refused(404)},
+    )
     async def policy(model: str) -> Response:
         """θ and the averaged policy, as safetensors."""
         it = keeper.models[known(keeper, model)]
         # one value: θ, average and version belong together, whatever is made meanwhile
         return InPieces(it.policy, headers={"x-pgc-version": str(it.version)})
 
-    @app.get("/v1/models/{model}/versions")
+    @app.get(
+        "/v1/models/{model}/versions",
+        responses={**described({200: ("the history", Versions)}), **refused(404, 503)},
+    )
     async def versions(model: str) -> dict[str, Any]:
         """The newest hundred versions."""
         listed = await asyncio.to_thread(keeper.versions, known(keeper, model))
         return {"versions": [row._asdict() for row in listed]}
 
-    @app.get("/health")
+    @app.get("/health", responses=described({200: ("alive", Health)}))
     async def health() -> dict[str, str]:
         """Returns status 200 as long as this process runs."""
         return {"status": "ok"}
 
-    @app.get("/ready")
+    @app.get(
+        "/ready",
+        responses=described({200: ("ready", Detail), 503: ("not ready, and why", Detail)}),
+    )
     async def ready() -> Response:
         """Whether this front end can do its work: the store can be written, and θ is updated."""
         try:
@@ -240,6 +287,12 @@ class InPieces(Response):
                 piece = bytes(view[at : at + PIECE])
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+
+
+def _statuses(how: dict[str, Any]) -> str:
+    """Returns the answers of a path as a list in HTML."""
+    each = how["responses"].items()
+    return "<ul>" + "".join(f"<li>{code}: {it['description']}</li>" for code, it in each) + "</ul>"
 
 
 async def _body(request: Request, most: int) -> bytes:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgc.errors import PgcError
 from pgc.service.keeper import MOST_BEHIND, Behind, Keeper, NoUpdates
+from pgc.service.traces import traced
 from pgc.service.writer import Busy, Unwritten
 from pgc.wire import Malformed
 
@@ -69,10 +70,13 @@ class Surrounded:
         inner: MutableMapping[str, Any] = scope
         if scope["method"] == "HEAD":
             inner = {**scope, "method": "GET"}  # the server leaves out the body
+        where = route(scope["path"])
         try:
-            await self._app(inner, receive, sent)
+            with traced(where, request=number) as add:
+                await self._app(inner, receive, sent)
+                add("status", status)
         finally:
-            self._took(route(scope["path"]), status, time.perf_counter() - begun)
+            self._took(where, status, time.perf_counter() - begun)
 
 
 def route(path: str) -> str:

@@ -21,6 +21,7 @@ from pgc.errors import first_line
 from pgc.service import store
 from pgc.service.database import Database
 from pgc.service.model import Model
+from pgc.service.traces import traced
 from pgc.service.updater import Updater
 
 log = logging.getLogger("pgc.service")
@@ -62,7 +63,8 @@ class Scorer:
         version = model.published.version
         if self._seen.get(model.name) == version:
             return
-        made = look(self._database, model)
+        with traced("score", model=model.name, version=version):
+            made = look(self._database, model)
         with self._database.writing() as db:
             store.add_point(db, model.name, made)
         self._seen[model.name] = version

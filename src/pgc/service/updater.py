@@ -24,6 +24,7 @@ from pgc.service.database import Database
 from pgc.service.lease import Lease
 from pgc.service.model import Model, Published
 from pgc.service.pace import Pace
+from pgc.service.traces import traced
 
 log = logging.getLogger("pgc.service")
 SWEEP_SECONDS = 60.0
@@ -169,7 +170,9 @@ class Updater:
         with self._database.reading() as db:
             waiting = store.reports_after(db, model.name, self._applied[model.name], model.at_once)
         if waiting:
-            self._apply(model, waiting)
+            with traced("update", model=model.name, reports=len(waiting)) as add:
+                self._apply(model, waiting)
+                add("version", model.published.version)
             self._pace.hurry()  # there may be more
 
     def _load(self, model: Model) -> None:

@@ -32,9 +32,16 @@ class UpdaterProcess:
         run_code: bool,
         logs: dict[str, str],
         told: Callable[[], None],
+        traces: bool = False,
     ) -> None:
         """Starts the process. `told` is called when there is something new to hand out."""
-        given = {"store": url, "where": where, "run_code": run_code, "logs": logs}
+        given = {
+            "store": url,
+            "where": where,
+            "run_code": run_code,
+            "logs": logs,
+            "traces": traces,
+        }
         self._first = json.dumps(given) + "\n"
         self._told, self._stop = told, threading.Event()
         self._process = self._start()

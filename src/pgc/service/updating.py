@@ -22,6 +22,7 @@ from pgc.errors import PgcError, first_line
 from pgc.service.database import Database
 from pgc.service.lease import Lease
 from pgc.service.logs import set_up_logs
+from pgc.service.traces import start_traces
 
 STANDBY_SECONDS = 1.0
 log = logging.getLogger("pgc.service")
@@ -34,6 +35,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     given = json.loads(sys.stdin.buffer.readline())
     set_up_logs(given["logs"])
+    end_traces = start_traces("update") if given["traces"] else lambda: None
     ended, accepted = threading.Event(), threading.Event()
     threading.Thread(target=_listen, args=(ended, accepted), daemon=True).start()
     try:
@@ -43,6 +45,7 @@ def main() -> None:
             ended.wait(STANDBY_SECONDS)
         if not ended.is_set():
             _update(database, lease, given, ended, accepted)
+        end_traces()
     except Exception as error:
         log.error("the process that updates ends: %s", first_line(error))
         sys.stderr.flush()

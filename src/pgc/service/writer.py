@@ -17,6 +17,7 @@ from pgc.errors import first_line
 from pgc.service.admission import Issued, OfferRequest, ReportRequest, Verdict
 from pgc.service.database import Database
 from pgc.service.store import admit
+from pgc.service.traces import traced
 
 log = logging.getLogger("pgc.service")
 MOST = 256
@@ -87,7 +88,7 @@ class Writer:
 
     def _write(self, work: list[Waiting]) -> None:
         try:
-            with self._database.writing() as db:
+            with traced("commit", requests=len(work)), self._database.writing() as db:
                 verdicts = admit(db, [request for request, _ in work], int(self._clock()))
         # no request is acknowledged; a device that sends one again learns whether it was written
         except Exception as error:
