@@ -66,7 +66,9 @@ def test_inspect_explains_a_ledger(files, capsys):
 
 def test_inspect_says_what_is_wrong(files, tmp_path, capsys):
     (tmp_path / "text").write_text("hello")
-    assert "is no offer, report, ledger, run or store" in run(capsys, "inspect", tmp_path / "text", code=2)
+    assert "is no offer, report, ledger, run or store" in run(
+        capsys, "inspect", tmp_path / "text", code=2
+    )
     assert "cannot read" in run(capsys, "inspect", tmp_path / "missing", code=2)
     assert "no privacy.json" in run(capsys, "inspect", tmp_path, code=2)
     (tmp_path / "cut").write_bytes((files / "duchi.offer").read_bytes()[:-3])

@@ -80,7 +80,7 @@ class Restored(Answer):
 
 
 class Progress(Answer):
-    """How learning went."""
+    """The curve of a model, and where it went back."""
 
     threshold: float | None
     points: list[Point]
@@ -103,7 +103,7 @@ class Versions(Answer):
 
 
 class Health(Answer):
-    """The process runs."""
+    """Says that the process runs."""
 
     status: str
 
