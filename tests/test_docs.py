@@ -124,6 +124,18 @@ def test_every_file_in_the_documentation_exists():
             assert (root / named).exists(), f"{page.name}: {named}"
 
 
+def test_every_test_that_the_documentation_names_exists():
+    """`tests/file.py::test_name`, and `::test_name` of the file that was named last."""
+    root, found = DOCS.parent, 0
+    for page in DOCS.glob("*.md"):
+        file = None
+        for named, test in re.findall(r"(tests/[\w/]+\.py)?::(test_\w+)", page.read_text()):
+            file = named or file
+            assert f"def {test}(" in (root / file).read_text(), f"{page.name}: {file}::{test}"
+            found += 1
+    assert found > 50
+
+
 TOUR = ("first-hour", "use-a-policy", "run-folder", "figures", "watch-a-run")
 
 
@@ -163,7 +175,7 @@ def test_the_pages_of_the_first_hour(tmp_path):
 
 
 @pytest.mark.more
-def test_the_site_needs_nothing_from_elsewhere(tmp_path):
+def test_the_site_needs_nothing_flags_from_options(tmp_path):
     """It is built strictly: a link or an anchor that leads nowhere, or a page that is not in the menu, is an error."""
     pytest.importorskip("mkdocs")
     build = [

@@ -10,7 +10,8 @@ import difflib
 import importlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -45,6 +46,10 @@ def first_line(error: object) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+PACKAGES = ("gymnasium:", "gymnax:")
+"""Prefixes of worlds that a package has, which name no code of one's own."""
+
+
 def load(name: str, what: str) -> Any:
     """Returns the object that `name` (MODULE:NAME) refers to, from any importable module.
 
@@ -63,6 +68,31 @@ def load(name: str, what: str) -> Any:
             f"cannot load {what} '{name}' ({why}); write MODULE:NAME of a module that is installed "
             "or lies here"
         ) from None
+
+
+def code_in(values: Mapping[str, Any]) -> list[str]:
+    """Returns the names of code (MODULE:NAME) that a config, as plain values, would have run.
+
+    `gymnasium:ID` and `gymnax:ID` name environments of packages that are installed for them; an ID
+    that names a module itself (`gymnasium:MODULE:ID`) is code.
+    """
+    names = [values.get(field) for field in ("mechanism", "world", "policy", "optimizer")]
+    return [
+        name
+        for name in names
+        if isinstance(name, str)
+        and ":" in name
+        and not (name.startswith(PACKAGES) and name.count(":") == 1)
+    ]
+
+
+def refuse_code(values: Mapping[str, Any], where: str | Path, run_code: bool) -> None:
+    """Refuses a config that somebody may have sent, if it names code, unless `run_code`."""
+    if (found := code_in(values)) and not run_code:
+        raise PgcError(
+            f"{where} names code of its own ({', '.join(found)}), which would be imported and run "
+            "here; if you trust whoever made it, say --run-code (in Python: run_code=True)"
+        )
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pgc.local_training.numpy_actions import draw, uniforms
 from pgc.local_training.numpy_episodes import History
 from pgc.local_training.numpy_estimator import coordinates, nearby, tried
 from pgc.local_training.numpy_network import Network
@@ -16,14 +15,14 @@ ABOUT = (
     "Each case: a recipe as a card has it (recipe and play), θ, the basis W (d rows; null: none), the ξ of each "
     "local episode (empty for a policy gradient), local episodes, and z, what is computed of them (docs/play.md). Episodes are "
     "random numbers and no world's. `tried` is the policy of the second local episode. `outputs` and `value` are the "
-    "network's at θ for the first observation of the first episode. `drawn`: from uniform numbers u, the action with α = 0.25 "
-    "by pgc's own rule, which another player need not share."
+    "network's at θ for the first observation of the first episode. `tried` of a policy gradient is θ."
 )
 BOX, CONTINUOUS = ((-2.0, 2.0), (0.0, 8.0)), ((-2.0, 2.0), (0.0, 1.0))
 GRADIENT = {"estimator": "policy-gradient", "action": "sampled", "score": "training"}
 CASES = {
     "evolution, local baseline, a basis of three columns": (3, {}),
     "evolution, full": (0, {"baseline": "none", "standardize": "center", "hidden": (), "biases": True}),
+    "evolution, reward at the end, two hidden layers": (2, {"reward": "end", "hidden": (4, 3)}),
     "evolution, continuous actions, tanh": (2, {"actions": CONTINUOUS, "activation": "tanh"}),
     "policy gradient, critic": (
         0, {**GRADIENT, "baseline": "critic", "standardize": "no", "bootstrap": "timeout"},
@@ -34,6 +33,9 @@ CASES = {
     "policy gradient, continuous actions": (0, {**GRADIENT, "actions": CONTINUOUS}),
     "policy gradient, reward at the end, not normalized": (
         2, {**GRADIENT, "reward": "end", "baseline": "none", "standardize": "center", "normalize": False},
+    ),
+    "policy gradient, tanh, local baseline, not normalized": (
+        2, {**GRADIENT, "activation": "tanh", "normalize": False, "hidden": (4, 3)},
     ),
     "policy gradient, failure, bootstrap always": (
         0, {**GRADIENT, "reward": "failure", "baseline": "critic", "bootstrap": "always"},
@@ -61,10 +63,6 @@ def made(name, columns, settings):
     episodes = [an_episode(rng, recipe, steps) for steps in (6, 4, 1)]
     network = Network(recipe)
     passed = network.forward(theta.astype(float), episodes[0].observations)
-    u = rng.random((4, uniforms(recipe)))
-    drawn = draw(
-        recipe, passed.outputs[[0] * 4], u, np.full(4, 0.25), np.array([recipe.greedy] * 4)
-    )
     return {
         "case": name,
         "recipe": recipe.card,
@@ -84,7 +82,6 @@ def made(name, columns, settings):
         "tried": nearby(recipe, theta.astype(float), basis, xi[:, 1]).tolist(),
         "outputs": passed.outputs[0].tolist(),
         "value": float(passed.values[0]),
-        "drawn": {"u": u.tolist(), "actions": drawn.tolist()},
         "z": coordinates(recipe, theta.astype(float), basis, episodes, xi).tolist(),
     }
 

@@ -10,11 +10,10 @@ import yaml
 import pgc
 from pgc.cli.main import main
 from pgc.config import configure, from_yaml, to_yaml
-from pgc.config.files import code_in
-from pgc.errors import PgcError
+from pgc.errors import PgcError, code_in
 from pgc.runs.run import Run
 from pgc.service.database import Database, sqlite_url
-from pgc.service.store import create_model
+from pgc.service.store import Kept, create_model
 from pgc.studies.frontier.plan import Settings
 from tests.recorded.make import FILES
 
@@ -66,7 +65,7 @@ def test_a_study_and_a_store_refuse_it_too(sent, capsys):
     Path("service").mkdir()
     database = Database(sqlite_url(Path("service/store.db").resolve()))
     with database.writing() as db:
-        create_model(db, "default", Path("sent/config.yaml").read_text(), b"")
+        create_model(db, "default", Path("sent/config.yaml").read_text(), "{}", Kept(0, 0, b""))
     database.close()
     for command in (["frontier", "--resume", "study"], ["serve", "service"], ["replay", "service"]):
         assert main(command) == 2

@@ -6,19 +6,37 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import httpx
+import numpy as np
 
-from pgc.config import configure
+from pgc.cli.main import main
+from pgc.config import configure, to_yaml
+from pgc.device.device import Device
 from pgc.service import store
+from pgc.service.admission import Verdict
 from pgc.service.alone import Alone
+from pgc.service.client import ServiceClient
 from pgc.service.database import sqlite_url
 from pgc.service.keeper import Keeper
+from pgc.service.updater_process import UpdaterProcess
+from pgc.wire import Offer
 from tests.service.test_service import free_port, start
 from tests.waiting import LIMIT, wait_for
 
 CONFIG = configure(epsilon=1.0, submissions=1000, buffer_size=5, local_episodes=2)
-OPERATOR = {"authorization": "Bearer secret"}
+
+
+def report(keeper, tmp_path, count, model):
+    """Sends so many reports, each with a token of its own."""
+    ledger = tmp_path / "device.db"
+    device = Device.open(ledger) if ledger.exists() else Device.create(ledger, 1000.0)
+    for token in keeper.issue_tokens(count, 1):
+        offer = Offer.decode(b"".join(keeper.encoded(keeper.offer(token, model).result())))
+        made = device.release(offer, np.ones(len(offer.theta)))
+        assert keeper.report(token, model, made).result() is Verdict.ACCEPTED
 
 
 def test_a_front_end_imports_no_jax():
@@ -60,33 +78,129 @@ def test_a_front_end_hands_out_the_bytes_that_were_stored(tmp_path):
     with_model.close()
 
 
-def updater_of(server) -> int:
-    """The process id of the process that updates beside a server."""
+def updaters_of(server) -> list[int]:
+    """The process ids of the processes that update beside a server."""
     told = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(server.pid)], capture_output=True, text=True, check=True
-    )
-    return int(told.stdout.split()[0])
+        ["ps", "-o", "pid=,args=", "--ppid", str(server.pid)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    lines = told.stdout.splitlines()
+    return [int(line.split()[0]) for line in lines if "pgc.service.updating" in line]
 
 
-def test_the_process_that_updates_is_started_again(tmp_path):
-    """Killed at any moment; and it never outlives its front end, however that ends."""
-    server = start(tmp_path / "service", free_port())
+def test_the_process_that_updates_is_started_again(tmp_path, capsys):
+    """Killed at any moment, also while reports come in; and it never outlives its front end, however that ends."""
+    port, folder = free_port(), tmp_path / "service"
+    server = start(folder, port)
     try:
-        first = updater_of(server)
-        os.kill(first, signal.SIGKILL)
+        main(["tokens", "issue", str(folder), "--submissions", "40"])
+        [token] = capsys.readouterr().out.split()
+        device = Device.create(tmp_path / "ledger.db", 40.0)
+        with ServiceClient(
+            f"https://127.0.0.1:{port}", token, ca=str(folder / "ca.pem")
+        ) as service:
 
-        def another():
-            told = subprocess.run(
-                ["ps", "-o", "pid=", "--ppid", str(server.pid)],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            return next((int(pid) for pid in told.stdout.split() if int(pid) != first), None)
+            def send(count):
+                for _ in range(count):
+                    offer = Offer.decode(service.offer())
+                    assert service.submit(device.release(offer, offer.theta)) == "accepted"
 
-        second = wait_for(another, "another process that updates")
+            send(1)
+            [first] = wait_for(lambda: updaters_of(server), "the first")
+            os.kill(first, signal.SIGKILL)
+            send(20)  # in part while there is none: nothing that wakes it may stop the front end
+            wait_for(lambda: service.card()["version"] >= 2, "two buffers by another process")
+            [second] = updaters_of(server)
+            assert second != first
+        mapped = Path(f"/proc/{server.pid}/maps").read_text()
+        assert "jaxlib" not in mapped  # after offers and reports as well
     finally:
         server.kill()
         server.wait()
     wait_for(lambda: not os.path.exists(f"/proc/{second}"), "the end of the second")
+
+
+def test_a_stop_ends_whatever_is_being_started(tmp_path, monkeypatch):
+    """While there is no process that updates, because the last one has ended."""
+    monkeypatch.setattr("pgc.service.updater_process.FIRST_PAUSE", 0.05)
+    made = UpdaterProcess(
+        "sqlite:////nowhere/at/all.db",
+        where="here",
+        run_code=False,
+        logs={"level": "error", "format": "text"},
+        told=lambda: None,
+    )
+    for n in range(3):
+        wait_for(lambda: made._process is None, "its end, since it has no store")
+        made.wake()
+        if n < 2:
+            wait_for(lambda: made._process is not None, "another one")
+    made.close()
+    assert not made._thread.is_alive()
+
+
+def test_a_model_that_cannot_be_updated_does_not_hold_up_the_others(tmp_path):
+    """Nor the signs of life, nor tidying up; and it is said once."""
+    url = sqlite_url(tmp_path / "store.db")
+    alone = Alone(url)
+    alone.create("good", CONFIG)
+    with alone.database.writing() as db:
+        db.execute(store.models.insert().values(name="bad", config="preset: 3", accepted=0))
+    report(alone, tmp_path, 5, "good")
+    alone.wait_until_applied()
+    alone.updater._beaten = -1e9
+    turns = alone.updater._turns
+    wait_for(lambda: alone.updater._turns > turns + 3, "some turns")
+    with alone.database.reading() as db:
+        [seen] = store.list_processes(db)
+        assert store.overview(db)["good"][1] == store.Progress(5, 5, 5)
+    assert seen.name == store.UPDATER and seen.facts["not_updated"] == ["bad"] and alone.leads
+    alone.close()
+
+
+def test_reports_that_are_too_old_for_an_update_do_not_stop_the_service(tmp_path):
+    """They are taken and dropped: a front end that counted them as waiting was not ready for ever."""
+    alone = Alone(sqlite_url(tmp_path / "store.db"))
+    alone.create("home", replace(CONFIG, max_staleness=0))
+    ledger, old = Device.create(tmp_path / "d.db", 100.0), []
+    for token in alone.issue_tokens(4, 1):
+        old.append(
+            (token, Offer.decode(b"".join(alone.encoded(alone.offer(token, "home").result()))))
+        )
+    report(alone, tmp_path, 5, "home")
+    alone.wait_until_applied()
+    assert alone.models["home"].version == 1
+    for token, offer in old:
+        made = ledger.release(offer, np.ones(len(offer.theta)))
+        assert alone.report(token, "home", made).result() is Verdict.ACCEPTED
+    alone.wait_until_applied()
+    alone.updater._beaten = -1e9
+    alone.wait_until_applied()
+    alone.follower.wait_for_a_look()
+    progress = alone.progress("home")
+    assert progress.unapplied == 4 and progress.untaken == 0 and alone.models["home"].version == 1
+    alone.close()
+
+
+def test_a_mechanism_of_ones_own_is_served(tmp_path, monkeypatch, capsys):
+    """With --run-code alone; without, the store is refused in one line."""
+    (tmp_path / "mine.py").write_text(
+        (Path(__file__).parents[1] / "randomise" / "outside.py").read_text()
+    )
+    monkeypatch.chdir(tmp_path)
+    config = configure(epsilon=1.0, mechanism="tests.randomise.outside:CoordinateSign")
+    text = to_yaml(config).replace("tests.randomise.outside:", "mine:")
+    (tmp_path / "config.yaml").write_text(text)
+    port = free_port()
+    server = start(tmp_path / "service", port, None, "--config", "config.yaml", "--run-code")
+    try:
+        card = httpx.get(f"https://127.0.0.1:{port}/v1/models/default", verify=False).json()
+        assert card["mechanism"] == "coordinate-sign"
+    finally:
+        server.terminate()
+        server.wait()
+    assert main(["serve", "service", "--port", str(port)]) == 2
+    assert "names code of its own (mine:CoordinateSign)" in capsys.readouterr().err
 
 
 def test_head_is_answered_like_get(tmp_path):

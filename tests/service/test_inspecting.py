@@ -8,7 +8,7 @@ from pgc.cli.main import main
 from pgc.config import configure
 from pgc.service.alone import Alone
 from pgc.service.database import sqlite_url
-from tests.service.test_operating import report
+from tests.service.test_front_end import report
 
 CONFIG = configure(epsilon=1.0, submissions=1000, buffer_size=3, local_episodes=2)
 
@@ -20,7 +20,7 @@ def test_a_store_is_explained(kind, tmp_path, capsys, request):
         url = request.getfixturevalue("new_database")()
     alone = Alone(url)
     alone.create("home", CONFIG)
-    report(alone, tmp_path, 4)
+    report(alone, tmp_path, 4, "home")
     alone.wait_until_applied()
     alone.roll_back("home", 0, who="ada", reason="a test")
     where = [str(tmp_path)] if kind == "sqlite" else ["--store", url]

@@ -32,6 +32,7 @@ from pgc.service.scoring import look
 from pgc.service.tls import make_dev_certificates
 from pgc.service.watch import Watch
 from pgc.wire import Offer
+from tests.service.test_front_end import report
 from tests.service.test_service import free_port, start
 from tests.waiting import LIMIT, wait_for
 
@@ -69,16 +70,6 @@ def operator(alone):
     watch.close()
 
 
-def report(keeper, tmp_path, count):
-    """Sends so many reports, each with a token of its own."""
-    ledger = tmp_path / "device.db"
-    device = Device.open(ledger) if ledger.exists() else Device.create(ledger, 1000.0)
-    for token in keeper.issue_tokens(count, 1):
-        offer = Offer.decode(b"".join(keeper.encoded(keeper.offer(token, "home").result())))
-        made = device.release(offer, np.ones(len(offer.theta)))
-        assert keeper.report(token, "home", made).result() is Verdict.ACCEPTED
-
-
 def values(text):
     """Metrics by name and labels."""
     return {
@@ -89,7 +80,7 @@ def values(text):
 
 
 def test_metrics_say_what_the_store_says(alone, operator, tmp_path):
-    report(alone, tmp_path, 4)
+    report(alone, tmp_path, 4, "home")
     alone.wait_until_applied()
     operator.watch._look()
     seen = values(operator("GET", "/metrics").text)
@@ -100,7 +91,7 @@ def test_metrics_say_what_the_store_says(alone, operator, tmp_path):
     assert seen["pgc_tokens_usable",] == 0 and seen["pgc_ready",] == 1
     with alone.database.reading() as db:
         assert seen["pgc_open_offers",] == store.count_offers(db) == 0
-    assert seen["pgc_store_bytes",] == alone.database.size() > 10_000
+    assert seen["pgc_store_bytes",] == operator.watch.seen.store_bytes > 10_000
     alone.issue_tokens(5, 2)
     operator.watch._look()
     seen = values(operator("GET", "/metrics").text)
@@ -110,6 +101,7 @@ def test_metrics_say_what_the_store_says(alone, operator, tmp_path):
 def test_not_ready_where_the_disk_is_full(alone, operator):
     """It can be read, and not written: /ready said 200. SQLite's own limit stands for the disk's."""
     watch = operator.watch
+    watch.look()
     assert watch.not_ready() == "" and operator("GET", "/ready").status_code == 200
 
     def full(connection, _):
@@ -119,14 +111,26 @@ def test_not_ready_where_the_disk_is_full(alone, operator):
     sql.event.listen(alone.database.engine, "connect", full)
     alone.database.engine.dispose()
     watch.where = "x" * 200_000  # what this front end says of itself needs more room than there is
-    watch._ready = (-1e9, "")
+    watch.look()
     assert watch.not_ready() == "the store cannot be written"
-    watch._ready = (-1e9, "")
     answer = operator("GET", "/ready")
     assert answer.status_code == 503 and answer.json()["detail"] == "the store cannot be written"
     watch.where = "here"
-    watch._ready = (-1e9, "")
+    watch.look()
     assert operator("GET", "/ready").status_code == 200
+
+
+def test_a_store_that_does_not_answer_delays_no_probe_and_no_scrape(alone, operator):
+    """Another process holds the lock for writing: requests read what the last look saw."""
+    operator.watch.look()
+    with alone.database.engine.connect() as holder:
+        holder.exec_driver_sql("BEGIN IMMEDIATE")
+        for path in ("/ready", "/v1/status", "/metrics", "/v1/models/home/progress"):
+            assert operator("GET", path).status_code == 200
+        operator.watch._tried = (operator.watch._tried[0] - 1000, "")  # the last look was long ago
+        answer = operator("GET", "/ready")
+        assert answer.status_code == 503 and "does not answer" in answer.text
+        holder.exec_driver_sql("ROLLBACK")
 
 
 def test_not_ready_while_nobody_updates(tmp_path):
@@ -136,12 +140,14 @@ def test_not_ready_while_nobody_updates(tmp_path):
     with_model.close()
     front = Keeper(sqlite_url(tmp_path / "store.db"))
     watch = Watch(front, "here")
+    watch.look()
     assert watch.not_ready() == ""
-    report(front, tmp_path, 4)
+    report(front, tmp_path, 4, "home")
     front.follower.wait_for_a_look()
-    assert 0 <= front.follower.stuck_seconds("home") < LIMIT
+    moved = front.follower._moved["home"]
+    front.follower.wait_for_a_look()
+    assert front.follower._moved["home"] == moved  # reports wait, and nobody takes them
     front.follower._moved["home"] -= 1000
-    watch._ready = (-1e9, "")
     assert watch.not_ready().startswith("no process updates home")
     with pytest.raises(NoUpdates):
         front.roll_back("home", 0, who="me", reason="test", seconds=0.2)
@@ -149,7 +155,7 @@ def test_not_ready_while_nobody_updates(tmp_path):
         assert store.list_rollbacks(db, "home") == []  # it was withdrawn
     back = Alone(sqlite_url(tmp_path / "store.db"))  # somebody updates again
     front.follower.wait_for_a_look()
-    watch._ready = (-1e9, "")
+    watch.look()
     assert watch.not_ready() == "" and front.models["home"].version == 1
     watch.close()
     front.close()
@@ -184,6 +190,8 @@ def test_tokens_come_in_batches(alone, operator, capsys, tmp_path):
         again.json() == {"revoked": 1} and alone.offer(north[0], "home").result() is Verdict.REVOKED
     )
     assert operator("POST", "/tokens/revoke", json={}).status_code == 400
+    assert operator("POST", "/tokens", json={"label": "north"}).status_code == 400
+    assert operator("POST", "/tokens", json={"expires_in_seconds": -1}).status_code == 400
 
 
 def test_an_offer_can_be_answered_after_its_token_expired(alone, tmp_path):
@@ -197,7 +205,7 @@ def test_an_offer_can_be_answered_after_its_token_expired(alone, tmp_path):
 
 
 def test_going_back_says_who_and_why(alone, operator, tmp_path):
-    report(alone, tmp_path, 7)
+    report(alone, tmp_path, 7, "home")
     alone.wait_until_applied()
     path = "/models/home/rollback/1"
     would = operator("POST", f"{path}?dry_run=true").json()
@@ -210,6 +218,7 @@ def test_going_back_says_who_and_why(alone, operator, tmp_path):
     assert (kept["who"], kept["reason"], kept["version"], kept["made"]) == (
         "ada", "it learnt nonsense", 1, 3,
     )  # fmt: skip
+    operator.watch.look()
     curve = operator("GET", "/v1/models/home/progress").json()
     assert [r["restored"] for r in curve["restored"]] == [1]
 
@@ -219,8 +228,8 @@ def test_the_curve_outlives_the_process(tmp_path):
     url = sqlite_url(tmp_path / "store.db")
     first = Alone(url)
     first.create("home", CONFIG)
-    wait_for(lambda: Watch.curve(Looking(first), "home")[0], "a point")
-    report(first, tmp_path, 4)
+    wait_for(lambda: points(first), "a point")
+    report(first, tmp_path, 4, "home")
     first.wait_until_applied()
     made = look(first.database, first.model("home"))
     with first.database.writing() as db:
@@ -228,30 +237,28 @@ def test_the_curve_outlives_the_process(tmp_path):
         store.add_point(db, "home", made)  # a second look at a version adds nothing
     first.close()
     front = Keeper(url)
-    points = Watch.curve(Looking(front), "home")[0]
-    assert (
-        points[-1] == made
-        and made.score is not None
-        and len({p.version for p in points}) == len(points)
-    )
+    watch = Watch(front, "here")
+    watch.look()
+    curve = watch.seen.points["home"]
+    assert curve[-1] == made and made.score is not None
+    assert len({p.version for p in curve}) == len(curve)
+    watch.close()
     front.close()
 
 
-class Looking(Watch):
-    """What `Watch.curve` needs of a watch, without its thread."""
-
-    def __init__(self, keeper):
-        import threading
-
-        self._keeper, self._curves, self._curve_lock = keeper, {}, threading.Lock()
+def points(keeper):
+    with keeper.database.reading() as db:
+        return store.list_points(db, "home")
 
 
 def test_a_long_curve_is_thinned(alone):
     with alone.database.writing() as db:
-        for version in range(10, 1100):
-            store.add_point(db, "other", store.Point(version, version, 1.0, None, None))
-        kept = store.list_points(db, "other")
-    assert len(kept) <= store.MOST_POINTS + 1 and kept[0].version == 10 and kept[-1].version == 1099
+        for version in range(10, 1600):
+            store.add_point(db, "other", store.Point(version, 10 * version, 1.0, None, None))
+        kept = [point.version for point in store.list_points(db, "other")]
+    assert len(kept) <= store.MOST_POINTS + 1 and (kept[0], kept[-1]) == (10, 1599)
+    quarters = [sum(low <= v < low + 400 for v in kept) for low in (10, 410, 810, 1210)]
+    assert min(quarters) > 60, quarters  # the beginning is still there
 
 
 def test_a_world_that_plays_on_the_host_has_a_curve(tmp_path):
@@ -312,15 +319,20 @@ def test_a_certificate_is_renewed_without_a_restart(tmp_path):
 
 def test_options_come_from_the_environment_and_a_file(tmp_path, monkeypatch, capsys):
     """The command line is stronger than the environment, and that than the file."""
-    from pgc.cli.elsewhere import from_elsewhere
+    from pgc.cli.options import flags_from_options
     from pgc.cli.serve import Serve
 
     file = tmp_path / "options.yaml"
     file.write_text("port: 1\nhost: 10.0.0.1\ndev_tls: true\nlog-format: json\n")
     monkeypatch.setenv("PGC_SERVE_PORT", "2")
     monkeypatch.setenv("PGC_SERVE_MODEL", "m")
-    found = from_elsewhere(Serve, "serve", ["--options", str(file), "--model", "n"])
+    found = flags_from_options(Serve, "serve", ["--options", str(file), "--model", "n"])
     assert found == ["--port", "2", "--host", "10.0.0.1", "--dev-tls", "--log-format", "json"]
+    monkeypatch.setenv("PGC_SERVE_DEV_TLS", "false")
+    monkeypatch.setenv("PGC_SERVE_LOG_FORMAT", "text")
+    found = flags_from_options(Serve, "serve", ["--options", str(file), "--model", "n"])
+    assert found == ["--port", "2", "--host", "10.0.0.1", "--log-format", "text"]
+    monkeypatch.delenv("PGC_SERVE_DEV_TLS")
     monkeypatch.setenv("PGC_SERVE_PORTT", "2")
     assert main(["serve", str(tmp_path / "s")]) == 2
     assert "PGC_SERVE_PORTT: there is no such flag (did you mean port?)" in capsys.readouterr().err
@@ -380,5 +392,6 @@ def test_a_browser_gives_the_secret_as_a_password(operator):
         == operator("GET", "/v1/status", basic).status_code
         == 200
     )
+    assert operator("GET", "/", {"authorization": "Basic ???"}).status_code == 401
     refused = operator("GET", "/", {})
     assert refused.status_code == 401 and refused.headers["www-authenticate"].startswith("Basic")

@@ -370,7 +370,7 @@ def test_back_pressure(service, monkeypatch):
         headers={"authorization": f"Bearer {token}"},
         verify=False,
     )
-    assert answer.status_code == 429 and "wait to be applied" in answer.json()["detail"]
+    assert answer.status_code == 429 and "wait for an update" in answer.json()["detail"]
     with ServiceClient(url, token, ca=ca, sleep=sleep) as client:
         assert len(client.offer()) > 100
     assert len(slept) == 1 and slept[0] >= 0.5 * int(answer.headers["retry-after"])
@@ -610,7 +610,7 @@ def test_a_head_that_does_not_end(service, monkeypatch):
     assert httpx.get(f"{url}/health", verify=False).status_code == 200
 
 
-def test_the_page_needs_nothing_from_elsewhere(service):
+def test_the_page_needs_nothing_flags_from_options(service):
     _, url, _ = service
     page = httpx.get(url, verify=False).text
     assert "http://" not in page and "https://" not in page

@@ -50,7 +50,8 @@ StoreUrl = Annotated[
     str | None,
     arg(
         help="A store other than the folder's: postgresql://USER@HOST/DATABASE, for several front "
-        "ends. It can be given as $PGC_STORE, which other users of the machine cannot read."
+        "ends. It can be given as $PGC_STORE, which other users of the machine cannot read, or in "
+        "a file that $PGC_STORE_FILE names."
     ),
 ]
 OwnMechanism = Annotated[

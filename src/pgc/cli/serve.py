@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 import socket
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
-from pgc.cli.elsewhere import from_elsewhere
+from pgc.cli.apart import call_apart
 from pgc.cli.fields import RunCode, StoreUrl
+from pgc.cli.options import flags_from_options
 from pgc.cli.parsing import parse
-from pgc.errors import PgcError, require
+from pgc.errors import PgcError, refuse_code, require
 from pgc.randomise.budget import epsilon_shown
 from pgc.service import is_loopback
 from pgc.service.private import operator_secret
@@ -74,10 +73,11 @@ class Serve:
     """The port to listen at."""
     operator_port: int | None = None
     """Also serve the operator's interface (metrics, tokens, rolling back) at this port. Requests
-    need the secret in FOLDER/operator.secret, which is made, or in $PGC_OPERATOR_SECRET."""
+    need the secret in FOLDER/operator.secret, which is made, or in $PGC_OPERATOR_SECRET, or in the
+    file $PGC_OPERATOR_SECRET_FILE."""
     operator_host: str = "127.0.0.1"
-    """The address of the operator's interface. Where others can reach it, it uses the certificate
-    as well."""
+    """The address of the operator's interface. If other machines can reach this address, it is
+    served with the certificate of --certificate."""
     page: Literal["public", "operator"] = "public"
     """Who may see the live page: everybody, or the operator alone, at the operator's port."""
     certificate: Path | None = None
@@ -91,6 +91,9 @@ class Serve:
     plain_text: bool = False
     """Listen without TLS on an address that others can reach. Whoever sees the traffic can then
     read the tokens."""
+    operator_plain_text: bool = False
+    """The same for --operator-host. Whoever sees the traffic can then read the operator's
+    secret."""
     wait_seconds: float = 60.0
     """How long to wait at the start for a PostgreSQL that does not answer yet."""
     log_format: Literal["text", "json"] = "text"
@@ -98,15 +101,17 @@ class Serve:
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least important lines that are logged."""
     traces: bool = False
-    """Send traces to OpenTelemetry, where its variables OTEL_… in the environment say. They tell to
-    the millisecond when devices came, which pgc writes down nowhere else."""
+    """Send OpenTelemetry traces to the collector named in OTEL_EXPORTER_OTLP_ENDPOINT. They record
+    to the millisecond when devices came, which pgc stores nowhere else."""
     options: Path | None = None
-    """A YAML file with any of these flags as `name: value`. A flag on the command line is stronger
-    than an environment variable PGC_SERVE_NAME, and that is stronger than the file."""
+    """A YAML file with any of these flags as `name: value`. The command line overrides the
+    environment (PGC_SERVE_NAME), which overrides the file."""
 
 
 def serve(given: list[str]) -> int:
     """Runs `pgc serve` with the given flags, until it is stopped."""
+    # in a container this is process 1, which no signal ends that it does not handle
+    signal.signal(signal.SIGTERM, _stop)
     for needed in ("uvicorn", "uvloop", "fastapi", "sqlalchemy", "prometheus_client"):
         require(needed, "service")
     from pgc.cli.stores import errors_in_one_line, store_url
@@ -118,7 +123,8 @@ def serve(given: list[str]) -> int:
     from pgc.service.updater_process import UpdaterProcess
     from pgc.service.watch import Watch
 
-    args = parse(Serve, "serve", [*from_elsewhere(Serve, "serve", given), *given])
+    args = parse(Serve, "serve", [*flags_from_options(Serve, "serve", given), *given])
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a certificate to renew
     _refuse(args)
     with errors_in_one_line():
         certificate = _certificate(args)
@@ -143,7 +149,7 @@ def serve(given: list[str]) -> int:
                 secret = operator_secret(args.folder)
             operating = server.Operating(reached, secret, not is_loopback(args.operator_host))
         with errors_in_one_line():
-            keeper = Keeper(url, offer_seconds=args.offer_seconds)
+            keeper = Keeper(url, offer_seconds=args.offer_seconds, run_code=args.run_code)
         ending.callback(keeper.close)
         scheme = "https" if certificate else "http"
         where = f"{socket.gethostname()} {scheme}://{args.host}:{args.port}/"
@@ -178,21 +184,27 @@ def serve(given: list[str]) -> int:
     return 0
 
 
+def _stop(*_: Any) -> None:
+    """Ends the start after SIGTERM; `server.serve` has a way of its own."""
+    raise SystemExit(0)
+
+
 def _refuse(args: Serve) -> None:
     """Refuses flags that are out of range, or that would let others read tokens."""
     if not 1 <= args.offer_seconds <= 10**9:
         raise PgcError("--offer-seconds must be at least 1, and no more than a billion")
     if not 0 <= args.wait_seconds <= 10**6:
         raise PgcError("--wait-seconds must be between 0 and a million")
-    safe = args.plain_text or args.dev_tls or args.certificate is not None
-    asked = {"--host": args.host}
+    tls = args.dev_tls or args.certificate is not None
+    asked = {("--host", "--plain-text"): (args.host, args.plain_text)}
     if args.operator_port is not None:
-        asked["--operator-host"] = args.operator_host
-    for flag, host in asked.items():
-        if not safe and not is_loopback(host):
+        flags = "--operator-host", "--operator-plain-text"
+        asked[flags] = args.operator_host, args.operator_plain_text
+    for (flag, plain), (host, said) in asked.items():
+        if not (tls or said or is_loopback(host)):
             raise PgcError(
                 f"{host} ({flag}) can be reached by others: give --certificate and --key, "
-                "--dev-tls, or say --plain-text"
+                f"--dev-tls, or say {plain}"
             )
 
 
@@ -219,6 +231,8 @@ def _choose_model(url: str, args: Serve) -> None:
 
     If it exists, flags that contradict it are refused.
     """
+    import yaml
+
     from pgc.service import store
     from pgc.service.database import Database
 
@@ -226,6 +240,8 @@ def _choose_model(url: str, args: Serve) -> None:
     with database.reading() as db:
         found = store.list_models(db)
     database.close()
+    for known, config in found.items():
+        refuse_code(yaml.safe_load(config), f"the model '{known}' in the store", args.run_code)
     new = args.config is not None or args.theta is not None
     asked = {name: getattr(args, name) for name in OF_A_MODEL if getattr(args, name) is not None}
     if args.model is None and not found:
@@ -236,7 +252,7 @@ def _choose_model(url: str, args: Serve) -> None:
     if name is None:
         return  # a store with other models is served as it is
     if name not in found and (new or not found):
-        _in_another_process(_create, url, name, args)
+        call_apart(_create, url, name, args)
     elif name not in found:
         raise PgcError(
             f"there is no model '{name}'; for a new one beside {', '.join(found)} give --config or "
@@ -247,13 +263,7 @@ def _choose_model(url: str, args: Serve) -> None:
             f"there is a model '{name}' already; a model keeps its config (give another --model)"
         )
     elif asked:
-        _in_another_process(_compare, found[name], name, asked)
-
-
-def _in_another_process(work: Callable[..., None], *given: Any) -> None:
-    """Does work that needs JAX, and lets its memory go with the process."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        pool.submit(work, *given).result()
+        call_apart(_compare, found[name], name, asked)
 
 
 def _create(url: str, name: str, args: Serve) -> None:
@@ -291,7 +301,6 @@ def _theta(path: Path) -> np.ndarray:
 
 def _config(args: Serve, theta: np.ndarray | None) -> TrainConfig:
     from pgc.config import configure, from_yaml
-    from pgc.config.files import refuse_code
 
     own = None if theta is None else len(theta)
     if args.config is not None:

@@ -5,12 +5,12 @@ wrong with it.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from pgc.errors import PgcError, first_line, require
 from pgc.service.database import Database, sqlite_url
+from pgc.service.private import from_environment
 
 STORE = "PGC_STORE"
 
@@ -32,11 +32,10 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def store_url(folder: Path, store: str | None, *, make: bool = False) -> str:
-    """Returns the address of the store: what is given, or $PGC_STORE, or the folder's own."""
-    url = store or os.environ.get(STORE)
-    if url:
-        if make:
-            folder.mkdir(parents=True, exist_ok=True)
+    """Returns the address of the store: what is given, or $PGC_STORE, or what is in the file
+    $PGC_STORE_FILE, or the folder's own.
+    """
+    if url := store or from_environment(STORE):
         return url
     if make:
         folder.mkdir(parents=True, exist_ok=True)

@@ -43,8 +43,8 @@ class Tokens:
     """The name of the batch to issue, or to revoke; by default a new batch is named after the
     day."""
     days: float | None = None
-    """For how many days new tokens get offers; by default for ever. An offer that a token holds
-    then can still be answered."""
+    """Days until the new tokens expire; by default they never do. An expired token gets no offer,
+    but one that it holds can still be answered."""
     token_file: Path | None = None
     """A file with the tokens to revoke, one a line; - reads standard input. By default the one in
     the environment variable PGC_TOKEN."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -30,8 +28,6 @@ BEFORE: dict[str, Any] = {
 did. A config without the field gets this value."""
 SINCE = BEFORE.keys() - {"report_norm"}
 """The fields that configs did not have when the hashes in checkpoints were first made."""
-PACKAGES = ("gymnasium:", "gymnax:")
-"""Prefixes of worlds that a package has, which name no code of one's own."""
 
 
 def to_yaml(config: TrainConfig, *, as_before: bool = False) -> str:
@@ -76,28 +72,3 @@ def from_yaml(text: str) -> TrainConfig:
         k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
     }
     return configure(**settings)
-
-
-def code_in(values: Mapping[str, Any]) -> list[str]:
-    """Returns the names of code (MODULE:NAME) that a config, as plain values, would have run.
-
-    `gymnasium:ID` and `gymnax:ID` name environments of packages that are installed for them; an ID
-    that names a module itself (`gymnasium:MODULE:ID`) is code.
-    """
-    names = [values.get(field) for field in ("mechanism", "world", "policy", "optimizer")]
-    return [
-        name
-        for name in names
-        if isinstance(name, str)
-        and ":" in name
-        and not (name.startswith(PACKAGES) and name.count(":") == 1)
-    ]
-
-
-def refuse_code(values: Mapping[str, Any], where: str | Path, run_code: bool) -> None:
-    """Refuses a config that somebody may have sent, if it names code, unless `run_code`."""
-    if (found := code_in(values)) and not run_code:
-        raise PgcError(
-            f"{where} names code of its own ({', '.join(found)}), which would be imported and run "
-            "here; if you trust whoever made it, say --run-code (in Python: run_code=True)"
-        )

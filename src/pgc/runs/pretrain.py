@@ -26,12 +26,11 @@ import yaml
 from scipy.stats import qmc
 
 from pgc.config import TrainConfig, configure, from_yaml, to_yaml
-from pgc.config.files import refuse_code
 from pgc.config.problem import Problem, build
 from pgc.deliver.initial import initial_theta
 from pgc.engines.backend import Backend, scores_of, try_worlds
 from pgc.engines.crew import Crew
-from pgc.errors import Interrupted, PgcError
+from pgc.errors import Interrupted, PgcError, refuse_code
 from pgc.local_training.learnt import policy_notes
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.worlds.population import Population

@@ -22,9 +22,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pgc.config import TrainConfig, from_yaml
-from pgc.config.files import refuse_code
 from pgc.config.problem import Problem, build
-from pgc.errors import PgcError
+from pgc.errors import PgcError, refuse_code
 from pgc.runs.folder import Folder
 from pgc.runs.metrics import average_scores
 

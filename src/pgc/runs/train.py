@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from pgc.config import TrainConfig, configure
-from pgc.config.files import code_in
 from pgc.config.problem import Problem, build
 from pgc.engines.backend import Backend, scores_of, simulation_of
 from pgc.engines.crew import Crew
 from pgc.engines.simulation import Arrivals, Simulation
-from pgc.errors import Interrupted, PgcError
+from pgc.errors import Interrupted, PgcError, code_in
 from pgc.local_training.learnt import policy_notes
 from pgc.local_training.policies.actor_critic import ActorCritic
 from pgc.local_training.worlds.registry import BUILT_IN

@@ -21,7 +21,7 @@ class Alone(Keeper):
 
     def __init__(self, url: str | Path, *, run_code: bool = True, **more: Any) -> None:
         """Opens the store; `more` goes to `Keeper`."""
-        super().__init__(str(url), **more)
+        super().__init__(str(url), run_code=run_code, **more)
         lease = Lease(self.database)
         self.updater = Updater(
             self.database, lease, run_code=run_code, told=lambda: self.follower.wake()

@@ -54,7 +54,7 @@ class Card(Answer):
     world: str | None
     recipe: dict[str, Any] | None = Field(description="step 2 (docs/protocol.md); null: own policy")
     play: Play | None
-    bounds: Box | None = Field(description="the box, where the operator gave one")
+    bounds: list[str] | None = Field(description="low:high, where the operator gave a box")
     config: str = Field(description="the settings, as YAML")
     version: int = Field(description="the newest version of θ")
     received: int = Field(description="reports that were accepted")

@@ -157,7 +157,7 @@ def add_page(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
         """Counts since the front ends began, and how they are: nothing private."""
         return {
             "uptime_seconds": time.monotonic() - watch.begun,
-            "not_ready": await asyncio.to_thread(watch.not_ready),
+            "not_ready": watch.not_ready(),
             "updater_alive": watch.seen.updater is not None,
             "updates_here": watch.seen.updater == watch.where,
             "waiting": keeper.waiting + sum(o.facts["waiting"] for o in watch.seen.others),
@@ -212,13 +212,13 @@ def add_public(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
         operator went back.
         """
         play = keeper.models[known(keeper, model)].card["play"]
-        points, restored = await asyncio.to_thread(watch.curve, model)
+        seen = watch.seen
         return {
             "threshold": None if play is None else play["score_threshold"],
-            "points": [point._asdict() for point in points],
+            "points": [point._asdict() for point in seen.points.get(model, [])],
             "restored": [
                 {"version": v.version, "restored": v.restored, "reports": v.applied}
-                for v in restored
+                for v in seen.restored.get(model, [])
             ],
         }
 
@@ -253,10 +253,7 @@ def add_public(app: FastAPI, keeper: Keeper, watch: Watch) -> None:
     )
     async def ready() -> Response:
         """Whether this front end can do its work: the store can be written, and θ is updated."""
-        try:
-            why = await asyncio.wait_for(asyncio.to_thread(watch.not_ready), 5)
-        except TimeoutError:
-            why = "the store does not answer"
+        why = watch.not_ready()
         return said(503, why) if why else said(200, "ready")
 
 

@@ -23,7 +23,7 @@ from pgc.service.writer import Busy, Unwritten
 from pgc.wire import Malformed
 
 REQUEST: contextvars.ContextVar[str | None] = contextvars.ContextVar("request", default=None)
-"""The number of the request that is answered, which its answer carries as x-request-id."""
+"""Id of the request that is being answered: in its log lines, and in its answer's x-request-id."""
 ROUTES = ("offers", "reports", "policy", "versions", "progress", "status", "health", "ready")
 Took = Callable[[str, int, float], None]
 
@@ -41,7 +41,8 @@ class Numbered(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Adds the number; passes every line, and leaves none out."""
-        record.request = REQUEST.get()
+        record.request = number = REQUEST.get()
+        record.named = "" if number is None else f" (request {number})"
         return True
 
 
@@ -107,15 +108,18 @@ def explained(app: FastAPI) -> FastAPI:
         return handler
 
     unwritten = later(503, "the store cannot be written now; send the same again")
+    gone = later(503, "the version of this offer is no longer kept; ask again when it has expired")
     app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(PgcError, refused)
     app.add_exception_handler(Malformed, refused)
     app.add_exception_handler(NoUpdates, later(503, "no process updates θ at the moment", 10))
     app.add_exception_handler(
-        Behind, later(429, f"more than {MOST_BEHIND} reports wait to be applied; ask later", 10)
+        Behind, later(429, f"more than {MOST_BEHIND} reports wait for an update; ask later", 10)
     )
     app.add_exception_handler(Busy, later(429, "too many requests are waiting; try again"))
-    for kind in (Unwritten, DBAPIError, LookupError):
+    for kind in (Unwritten, DBAPIError):
         app.add_exception_handler(kind, unwritten)
+    app.add_exception_handler(LookupError, gone)
     return app
 
 

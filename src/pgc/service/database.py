@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +23,8 @@ from pgc.service.schema import migrate
 
 BUSY = 30_000
 """Milliseconds for which SQLite waits for another process."""
+GIVES_WAY = 0.2
+"""Seconds for which a group of requests waits at most for another process that wants to write."""
 PATIENCE = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -52,6 +58,7 @@ class Database:
             self.engine = sql.create_engine(
                 driver_url(url),
                 pool_pre_ping=True,
+                hide_parameters=True,  # errors are logged; tokens and payloads are not
                 pool_size=5,
                 max_overflow=20,
                 connect_args=options,
@@ -104,6 +111,37 @@ class Database:
         with self._writing, self.reading() as db, explicit(db, "BEGIN IMMEDIATE"):
             yield db
 
+    @contextmanager
+    def asked_for(self) -> Iterator[None]:
+        """Makes the groups of other processes wait while this one wants to write.
+
+        SQLite's lock is not fair: a front end that is always busy would keep the process that
+        updates out for seconds. Does nothing with PostgreSQL.
+        """
+        if self.path is None:
+            yield
+            return
+        with _opened(self._turn) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def give_way(self) -> None:
+        """Waits a little, if another process wants to write (`asked_for`)."""
+        if self.path is None:
+            return
+        end = time.monotonic() + GIVES_WAY
+        with _opened(self._turn) as file:
+            while time.monotonic() < end:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    return
+                except OSError:
+                    time.sleep(0.002)
+
+    @property
+    def _turn(self) -> str:
+        return f"{self.path}.turn"
+
     def checkpoint(self) -> None:
         """Moves SQLite's log into the database and empties it; does nothing with PostgreSQL.
 
@@ -147,6 +185,15 @@ def explicit(db: sql.Connection, begin: str) -> Iterator[sql.Connection]:
 def sqlite_url(path: Path) -> str:
     """Returns the address of an SQLite file."""
     return f"sqlite:///{path}"
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[int]:
+    file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        yield file
+    finally:
+        os.close(file)
 
 
 def driver_url(url: str) -> str:

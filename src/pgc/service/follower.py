@@ -9,11 +9,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgc.errors import first_line
+from pgc.errors import PgcError, code_in, first_line, refuse_code
+from pgc.randomise.mechanisms.registry import find_mechanism
 from pgc.service import store
 from pgc.service.database import Database
 from pgc.service.pace import Pace
@@ -50,9 +50,15 @@ class Handed:
 class Follower:
     """A thread that looks for new versions in the store."""
 
-    def __init__(self, database: Database, seen: Callable[[], None] = lambda: None) -> None:
-        """Looks for the first time, and starts the thread; `seen` is called after each look."""
-        self._database, self._seen = database, seen
+    def __init__(self, database: Database, *, run_code: bool = False) -> None:
+        """Reads the store for the first time, and starts the thread.
+
+        `run_code` is whether a mechanism of one's own, which a model names as MODULE:CLASS, may be
+        imported.
+        """
+        self._database, self._run_code = database, run_code
+        self._refused: set[str] = set()
+        """Models that cannot be handed out here."""
         self.models: dict[str, Handed] = {}
         self._progress: dict[str, store.Progress] = {}
         self._moved: dict[str, float] = {}
@@ -67,7 +73,7 @@ class Follower:
         self._thread.start()
 
     def wake(self) -> None:
-        """Says that there is something new."""
+        """Makes the thread read the store now."""
         self._pace.hurry()
 
     def progress(self, name: str) -> store.Progress:
@@ -75,8 +81,15 @@ class Follower:
         return self._progress[name]
 
     def stuck_seconds(self, name: str) -> float:
-        """Returns for how long enough reports for a new version have waited without one."""
+        """Returns for how long accepted reports have waited without any being taken by a process
+        that updates; some seconds are usual.
+        """
         return time.monotonic() - self._moved[name]
+
+    @property
+    def works(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
 
     def reports_a_minute(self, name: str) -> int:
         """Returns how many reports all front ends accepted in the last minute."""
@@ -87,7 +100,7 @@ class Follower:
         return round((accepted - before) * MINUTE / max(MINUTE, now - when))
 
     def wait_for_a_look(self, seconds: float = 60.0) -> None:
-        """Waits until a look at the store that begins after this call."""
+        """Blocks until the thread has read the store once more, starting after this call."""
         with self._turned:
             turn = self._turns + 2  # the look under way may have begun before
             while self._turns < turn:
@@ -136,7 +149,6 @@ class Follower:
             with self._turned:
                 self._turns += 1
                 self._turned.notify_all()
-            self._seen()
             self._pace.wait()
 
     def _look(self) -> None:
@@ -146,13 +158,13 @@ class Follower:
             before = self._progress.get(name)
             if progress != before:
                 self._pace.hurry()
-            known = self.models.get(name)
-            handed = known if known and known.version == version else self._load(name, version)
+            if not progress.untaken or before is None or progress[1:] != before[1:]:
+                self._moved[name] = time.monotonic()
             self._progress[name] = progress
             self._count(name, progress.accepted)
-            waits = handed is not None and progress.unapplied >= int(handed.card["buffer_size"])
-            if not waits or before is None or progress.applied != before.applied:
-                self._moved[name] = time.monotonic()
+            known = self.models.get(name)
+            if known is None or known.version != version:
+                self._try(name, version)
 
     def _count(self, name: str, accepted: int) -> None:
         seen, now = self._rates.setdefault(name, deque()), time.monotonic()
@@ -161,17 +173,37 @@ class Follower:
         while len(seen) > 1 and seen[1][0] < now - MINUTE:
             seen.popleft()
 
-    def _load(self, name: str, version: int) -> Handed | None:
+    def _try(self, name: str, version: int) -> None:
+        """Loads a version; a model that cannot be handed out here does not hold up the others."""
+        try:
+            self._load(name, version)
+        except PgcError as error:
+            if name not in self._refused:
+                log.error("%s is not handed out: %s", name, first_line(error))
+            self._refused.add(name)
+
+    def _load(self, name: str, version: int) -> None:
         with self._database.reading() as db:
-            card, kept = store.load_card(db, name), store.load_offer(db, name, version)
+            text, kept = store.load_card(db, name), store.load_offer(db, name, version)
         known = self.models.get(name)
         if kept is None or kept[1] is None:  # a newer one was made meanwhile
-            return known
+            return
         tail, policy = kept
+        card = json.loads(text)
+        if known is None:
+            self._import_mechanism(name, card)
         query = known.query if known else Offer.decode(offer_head(0, version, 0) + tail).query
         self._remember(name, version, tail)
-        self.models[name] = Handed(json.loads(card), query, version, tail, policy or b"")
-        return self.models[name]
+        self.models[name] = Handed(card, query, version, tail, policy or b"")
+
+    def _import_mechanism(self, name: str, card: dict[str, Any]) -> None:
+        """Imports a model's mechanism, if it is not one of pgc's own."""
+        import yaml
+
+        config = yaml.safe_load(card["config"])
+        if code_in({"mechanism": config["mechanism"]}):
+            refuse_code({"mechanism": config["mechanism"]}, f"the model '{name}'", self._run_code)
+            find_mechanism(config["mechanism"])
 
     def _remember(self, name: str, version: int, tail: bytes) -> None:
         with self._lock:

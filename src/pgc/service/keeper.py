@@ -33,8 +33,7 @@ from pgc.wire.report import split
 log = logging.getLogger("pgc.service")
 OFFER_SECONDS = 3600
 MOST_BEHIND = 5000
-"""No new offers are made while more than this many reports, beyond a full buffer, wait to be
-applied."""
+"""No new offers are made while more than this many reports wait for a process that updates."""
 NOT_WRITTEN, BUSY, BEHIND, MALFORMED = "not written", "too busy", "updates are behind", "malformed"
 """Results of requests, beside the verdicts."""
 
@@ -51,9 +50,12 @@ class Keeper:
         url: str,
         *,
         offer_seconds: int = OFFER_SECONDS,
+        run_code: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Opens the store. `clock` returns seconds since 1970."""
+        """Opens the store. `clock` returns seconds since 1970; `run_code` is whether mechanisms
+        that models name as MODULE:CLASS may be imported.
+        """
         self.url, self.offer_seconds, self.clock = url, offer_seconds, clock
         self.counts: Counter[tuple[str, str]] = Counter()
         """How many requests for offers and how many reports had each result since this process
@@ -63,7 +65,7 @@ class Keeper:
         self.answered: Callable[[str, int], None] = lambda model, versions: None
         """Called with each accepted report's model, and by how many versions it was behind."""
         self.database = Database(self.url)
-        self.follower = Follower(self.database)
+        self.follower = Follower(self.database, run_code=run_code)
         self._writer = Writer(self.database, lambda: self.clock(), self._accepted)
 
     @property
@@ -78,7 +80,7 @@ class Keeper:
         is recognised even after a crash.
         """
         model = self._model(name)
-        if self.progress(name).unapplied > MOST_BEHIND + int(model.card["buffer_size"]):
+        if self.progress(name).untaken > MOST_BEHIND:
             self.counts["offers", BEHIND] += 1
             raise Behind
         expires_at = int(self.clock()) + self.offer_seconds
@@ -192,6 +194,16 @@ class Keeper:
         self._model(name)
         with self.database.reading() as db:
             return store.list_versions(db, name, most)
+
+    @property
+    def works(self) -> bool:
+        """Whether the threads that read and write the store run."""
+        return self._writer.works and self.follower.works
+
+    @property
+    def failed_at(self) -> float:
+        """When requests could not be written last, by the monotonic clock."""
+        return self._writer.failed_at
 
     @property
     def waiting(self) -> int:

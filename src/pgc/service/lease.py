@@ -55,7 +55,7 @@ class Lease:
     def writing(self) -> Iterator[sql.Connection]:
         """Opens a transaction that fails if the lease is lost."""
         if self._session is None:
-            with self._database.writing() as db:
+            with self._database.asked_for(), self._database.writing() as db:
                 yield db
             return
         with explicit(self._session, "BEGIN") as db:

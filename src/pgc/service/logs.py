@@ -23,7 +23,8 @@ OURS = {"ours": True}
 def set_up_logs(options: dict[str, str]) -> None:
     """Writes log lines to standard error. `options` has a `level`, and a `format`: text or json."""
     handler = logging.StreamHandler()
-    as_text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    lines = "%(asctime)s %(levelname)s %(message)s%(named)s"
+    as_text = logging.Formatter(lines, defaults={"named": ""})
     handler.setFormatter(AsJson() if options["format"] == "json" else as_text)
     handler.addFilter(Limited())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

@@ -6,9 +6,15 @@ Labels are short words of fixed lists, models' names apart: strangers cannot mak
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
@@ -19,8 +25,14 @@ from pgc.service.watch import Watch
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 disable_created_metrics()  # type: ignore[no-untyped-call] # they would double what is scraped
 LATENCIES = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+BOUNDS = (*LATENCIES, 60.0)
+"""Upper bounds of the time of an answer, in seconds; none takes longer than the last."""
 STALENESS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
 PERCENTILES = {"p50": 0.5, "p99": 0.99}
+LATELY = 300.0
+"""Seconds over which the live page shows how long answers took."""
+TOGETHER = 100
+"""Reports whose staleness is made public together."""
 
 
 class Metrics:
@@ -45,7 +57,10 @@ class Metrics:
             buckets=STALENESS,
             registry=self.registry,
         )
+        self._past: deque[tuple[float, list[float]]] = deque()
+        self._public: dict[str, tuple[float, float | None]] = {}
         self.registry.register(self)
+        ProcessCollector(registry=self.registry)
         watch.latency, watch.staleness = self.latency, self.staleness
         keeper.answered = self.stale
 
@@ -62,31 +77,49 @@ class Metrics:
         return generate_latest(self.registry)
 
     def latency(self) -> dict[str, float]:
-        """Returns bounds of the median and the 99th percentile of all answers to devices."""
-        summed = [0.0] * (len(LATENCIES) + 1)
+        """Returns bounds of the median and the 99th percentile of answers to devices in the last
+        minutes; nothing if there were none.
+        """
+        now, summed = time.monotonic(), self._answers()
+        while len(self._past) > 1 and self._past[1][0] < now - LATELY:
+            self._past.popleft()
+        if not self._past or now > self._past[-1][0] + LATELY / 20:
+            self._past.append((now, summed))
+        lately = [n - before for n, before in zip(summed, self._past[0][1], strict=True)]
+        return {
+            name: next(b for b, n in zip(BOUNDS, lately, strict=True) if n >= share * lately[-1])
+            for name, share in PERCENTILES.items()
+            if lately[-1]
+        }
+
+    def _answers(self) -> list[float]:
+        """Returns how many answers to devices took at most each of `BOUNDS`, since the start."""
+        summed = [0.0] * len(BOUNDS)
         for metric in self._latency.collect():
             for sample in metric.samples:
                 devices = sample.labels.get("route") in ("offers", "reports")
                 if sample.name.endswith("_bucket") and devices:
-                    at = float(sample.labels["le"])
-                    summed[LATENCIES.index(at) if at in LATENCIES else -1] += sample.value
-        most = summed[-1]
-        bounds = (*LATENCIES, float("inf"))
-        return {
-            name: next(b for b, n in zip(bounds, summed, strict=True) if n >= share * most)
-            for name, share in PERCENTILES.items()
-            if most
-        }
+                    at = min(float(sample.labels["le"]), BOUNDS[-1])
+                    summed[BOUNDS.index(at)] += sample.value
+        return summed
 
     def staleness(self, model: str) -> float | None:
-        """Returns by how many versions accepted reports were behind, on average."""
+        """Returns by how many versions accepted reports were behind, on average.
+
+        It is public, so it changes only with every hundredth report: two values must not tell how
+        old the offer of one device was.
+        """
         found = {
             sample.name.rpartition("_")[2]: sample.value
             for metric in self._staleness.collect()
             for sample in metric.samples
             if sample.labels.get("model") == model and not sample.labels.get("le")
         }
-        return found["sum"] / found["count"] if found.get("count") else None
+        count, mean = self._public.get(model, (0.0, None))
+        if found.get("count", 0.0) >= count + TOGETHER:
+            count, mean = found["count"], round(found["sum"] / found["count"], 1)
+            self._public[model] = count, mean
+        return mean
 
     def collect(self) -> Iterator[Metric]:
         """Yields what is counted elsewhere, when Prometheus asks."""

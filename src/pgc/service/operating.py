@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -147,7 +146,7 @@ def _given(request: Request) -> bytes:
     if kind.lower() == "basic":
         try:
             return base64.b64decode(given, validate=True).partition(b":")[2]
-        except binascii.Error:
+        except ValueError:  # not base64
             return b""
     return b""
 

@@ -6,8 +6,28 @@ import os
 import secrets
 from pathlib import Path
 
+from pgc.errors import PgcError
+
 SECRET = "PGC_OPERATOR_SECRET"
 """The environment variable that can hold the operator's secret."""
+
+
+def from_environment(name: str) -> str | None:
+    """Returns the environment variable NAME, or what is in the file that NAME_FILE names, which is
+    where containers have their secrets; None if neither is set.
+    """
+    if given := os.environ.get(name, "").strip():  # a secret often ends with a newline
+        return given
+    file = os.environ.get(f"{name}_FILE")
+    if not file:
+        return None
+    try:
+        found = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PgcError(f"cannot read {file}, which ${name}_FILE names ({error})") from None
+    if not found:
+        raise PgcError(f"{file}, which ${name}_FILE names, is empty")
+    return found
 
 
 def make_private(path: Path) -> None:
@@ -24,9 +44,10 @@ def operator_secret(folder: Path) -> str:
     """Returns the operator's secret: $PGC_OPERATOR_SECRET, or what is in FOLDER/operator.secret,
     which is made if it is missing.
     """
-    if given := os.environ.get(SECRET):
+    if given := from_environment(SECRET):
         return given
     path = folder / "operator.secret"
+    folder.mkdir(parents=True, exist_ok=True)
     make_private(path)
     found = path.read_text().strip()
     if not found:

@@ -8,8 +8,7 @@ import jax
 import numpy as np
 
 from pgc.config import from_yaml
-from pgc.config.files import refuse_code
-from pgc.errors import PgcError
+from pgc.errors import PgcError, refuse_code
 from pgc.service import store
 from pgc.service.database import Database
 from pgc.service.model import Model

@@ -33,6 +33,8 @@ models = sql.Table(
     sql.Column("config", sql.Text, nullable=False),
     # a lock on this row makes the order of reports that of the commits
     sql.Column("accepted", sql.BigInteger, nullable=False),
+    # how many of them the process that updates took: into a version, its buffer, or not at all
+    sql.Column("consumed", sql.BigInteger, nullable=False, server_default="0"),
     # as JSON; none until a process that updates has seen a model of an older pgc
     sql.Column("card", sql.Text),
 )
@@ -121,6 +123,7 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE versions ADD COLUMN restored BIGINT",
     ),
     3: (  # front ends hand out bytes that are stored; tokens have batches; operators are remembered
+        "ALTER TABLE models ADD COLUMN consumed BIGINT DEFAULT '0' NOT NULL",
         "ALTER TABLE models ADD COLUMN card TEXT",
         "ALTER TABLE versions ADD COLUMN offer {bytes}",
         "ALTER TABLE versions ADD COLUMN policy {bytes}",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import resource
 import signal
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,8 @@ SHUTDOWN_SECONDS = 5
 """After SIGTERM, the time for requests that are under way. Then their connections are cut."""
 RENEW_SECONDS = 60.0
 """Seconds between two looks at the files of the certificate."""
+LEAVE_SECONDS = 30.0
+"""After that, the time for all the rest."""
 SEND_BUFFER = 2**18
 """Bytes of an answer that the system may hold for one connection."""
 
@@ -66,13 +70,19 @@ class Certificate:
             if not file.is_file():
                 raise PgcError(f"cannot read {file}")
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.chain, self.key)
+            self.loaded()
         except ssl.SSLError as error:
             raise PgcError(
                 f"{self.chain} and {self.key} are no certificate with its key ({error.reason})"
             ) from None
         except OSError as error:
             raise PgcError(f"cannot read {self.chain} and {self.key} ({error.strerror})") from None
+
+    def loaded(self) -> ssl.SSLContext:
+        """Returns what is in the files now, for connections that begin from now on."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.chain, self.key)
+        return context
 
     @property
     def options(self) -> dict[str, str]:
@@ -154,6 +164,7 @@ def serve(
         finally:
             if renewing is not None:
                 renewing.cancel()
+            _leave_anyway()
 
     # lets the threads that write and look run beside an event loop that is always busy
     sys.setswitchinterval(0.001)
@@ -167,9 +178,11 @@ def _renew(certificate: Certificate, configs: Sequence[uvicorn.Config], metrics:
     """Serves the certificate that is in the files now to whoever connects from now on."""
     try:
         certificate.check()
+        # a new context: one that knows keys of two kinds would go on serving the old one as well
+        fresh = certificate.loaded()
         for config in configs:
             if config.ssl is not None:
-                config.ssl.load_cert_chain(certificate.chain, certificate.key)
+                config.ssl = fresh
         metrics.expires_at = certificate.expires_at()
     except (PgcError, OSError, ValueError) as error:
         log.error("the certificate is not renewed: %s", error)
@@ -186,6 +199,15 @@ async def _look_at(certificate: Certificate, renew: Callable[[], None]) -> None:
             if certificate.stamp != known:
                 known = certificate.stamp
                 renew()
+
+
+def _leave_anyway() -> None:
+    """Ends this process in any case, some time after it was told to: what was acknowledged is on
+    the disk, and a store that does not answer must not keep it.
+    """
+    late = threading.Timer(LEAVE_SECONDS, os._exit, (1,))
+    late.daemon = True
+    late.start()
 
 
 class _Ended(BaseException):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sql
+from sqlalchemy.dialects import postgresql, sqlite
 
 from pgc.errors import PgcError
 from pgc.service.admission import Admission, Issued, OfferRequest, ReportRequest, Verdict
@@ -32,7 +33,10 @@ EVERY = 1000
 """The newest EVERY versions are kept, and of older ones every EVERY-th."""
 
 MOST_POINTS = 400
-"""Points of a model's curve that are kept. When there are more, every second one goes."""
+"""Points of a model's curve that are kept. When there are more, the one goes that the curve misses
+least: whose neighbours are nearest to each other, in reports."""
+NAME = 128
+"""Characters of a process's name."""
 UNLINKED = 100_000
 UNLINK = sql.text(
     'UPDATE tokens SET "left" = "left" WHERE hash IN '
@@ -192,8 +196,10 @@ def admit(
     ).all()
     left = {row.hash: row.left for row in known if not row.revoked}
     revoked = {row.hash for row in known if row.revoked}
-    over = set(db.execute(sql.select(batches.c.name).where(batches.c.expires_at <= now)).scalars())
-    expired = {row.hash for row in known if row.batch in over} if over else set()
+    theirs = batches.c.name.in_({row.batch for row in known})
+    over = sql.select(batches.c.name).where(theirs, batches.c.expires_at <= now)
+    gone_batches = set(db.execute(over).scalars())
+    expired = {row.hash for row in known if row.batch in gone_batches}
     opened = db.execute(sql.select(offers).where(offers.c.token.in_(list(left))))
     answering = [
         _key(request.offer_id) for request in requests if isinstance(request, ReportRequest)
@@ -353,12 +359,24 @@ class Progress(NamedTuple):
     accepted: int
     """Reports that were accepted."""
     applied: int
-    """How many of them went into versions."""
+    """How many of them came before the newest version was made."""
+    consumed: int
+    """How many of them the process that updates took, as far as it has said."""
 
     @property
     def unapplied(self) -> int:
-        """How many of them are in no version yet: in the buffer, or waiting for the updater."""
+        """How many of them are in no version yet: in the buffer, too old, or not taken yet."""
         return self.accepted - self.applied
+
+    @property
+    def untaken(self) -> int:
+        """How many of them the process that updates did not take yet, as far as it has said."""
+        return self.accepted - max(self.applied, self.consumed)
+
+
+def set_consumed(db: sql.Connection, model: str, seq: int) -> None:
+    """Says up to which report the process that updates has come."""
+    db.execute(models.update().where(models.c.name == model).values(consumed=seq))
 
 
 def overview(db: sql.Connection) -> dict[str, tuple[int, Progress]]:
@@ -373,11 +391,17 @@ def overview(db: sql.Connection) -> dict[str, tuple[int, Progress]]:
         .scalar_subquery()
     )
     query = (
-        sql.select(models.c.name, models.c.accepted, versions.c.version, versions.c.applied)
+        sql.select(
+            models.c.name,
+            versions.c.version,
+            models.c.accepted,
+            versions.c.applied,
+            models.c.consumed,
+        )
         .join(versions, (versions.c.model == models.c.name) & (versions.c.version == newest))
         .where(models.c.card.is_not(None) & versions.c.offer.is_not(None))
     )
-    return {row[0]: (int(row[2]), Progress(int(row[1]), int(row[3]))) for row in db.execute(query)}
+    return {row[0]: (int(row[1]), Progress(*map(int, row[2:]))) for row in db.execute(query)}
 
 
 def keep_versions(db: sql.Connection, model: str, after: int, made: Sequence[Kept]) -> None:
@@ -564,12 +588,17 @@ class Point(NamedTuple):
 
 def add_point(db: sql.Connection, model: str, point: Point) -> None:
     """Adds a point to a model's curve, and thins the curve if it has become long."""
-    known = [p.version for p in list_points(db, model)]
-    if point.version not in known:
-        db.execute(points.insert().values(model=model, **point._asdict()))
-        if len(known) >= MOST_POINTS:
-            which = (points.c.model == model) & points.c.version.in_(known[1::2])
-            db.execute(points.delete().where(which))
+    known = [(p.version, p.reports) for p in list_points(db, model)]
+    if point.version in (version for version, _ in known):
+        return
+    db.execute(points.insert().values(model=model, **point._asdict()))
+    if len(known) >= MOST_POINTS:
+        gaps = [
+            (after[1] - before[1], here[0])
+            for before, here, after in zip(known, known[1:], known[2:], strict=False)
+        ]
+        least = points.c.version == min(gaps)[1]
+        db.execute(points.delete().where(points.c.model == model, least))
 
 
 def list_points(db: sql.Connection, model: str) -> list[Point]:
@@ -593,16 +622,21 @@ class Process(NamedTuple):
 
 
 def beat(db: sql.Connection, process: Process) -> None:
-    """Says that a process is alive, and what it counted."""
+    """Writes when a process was last alive, and its counters, so that every front end can show
+    them.
+    """
     row = {"seen_at": process.seen_at, "facts": json.dumps(process.facts)}
-    known = processes.update().where(processes.c.name == process.name).values(**row)
-    if not db.execute(known).rowcount:
-        db.execute(processes.insert().values(name=process.name, **row))
+    insert = postgresql.insert if db.dialect.name == "postgresql" else sqlite.insert
+    db.execute(
+        insert(processes)
+        .values(name=process.name[:NAME], **row)
+        .on_conflict_do_update(index_elements=["name"], set_=row)
+    )
 
 
 def end_beat(db: sql.Connection, name: str) -> None:
     """Says that a process has ended."""
-    db.execute(processes.delete().where(processes.c.name == name))
+    db.execute(processes.delete().where(processes.c.name == name[:NAME]))
 
 
 def list_processes(db: sql.Connection) -> list[Process]:
@@ -640,6 +674,10 @@ def prune(db: sql.Connection, now: int) -> None:
         count_accepted(db, model, lock=True)  # no report comes in between
         newest = load_version(db, model)
         assert newest is not None
+        # a front end that looked a while ago may still offer the last few
+        older = (versions.c.model == model) & (versions.c.version < newest.version - EVERY // 10)
+        # waits for front ends that offer one of them at the moment: the statements below see that
+        db.execute(sql.select(versions.c.version).where(older).with_for_update()).all()
         # those that have expired as well, because clocks of front ends may differ
         offered = sql.select(offers.c.version).where(offers.c.model == model)
         waiting = sql.select(reports.c.version).where(
@@ -657,8 +695,6 @@ def prune(db: sql.Connection, now: int) -> None:
         )
         old = (versions.c.model == model) & (versions.c.version < newest.version)
         db.execute(versions.update().where(old, versions.c.policy.is_not(None)).values(policy=None))
-        # a front end that looked a while ago may still offer the last few
-        older = (versions.c.model == model) & (versions.c.version < newest.version - EVERY // 10)
         unused = older & versions.c.offer.is_not(None) & versions.c.version.not_in(offered)
         db.execute(versions.update().where(unused).values(offer=None))
 

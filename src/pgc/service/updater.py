@@ -17,8 +17,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from pgc.config import from_yaml
-from pgc.config.files import refuse_code
-from pgc.errors import PgcError, first_line
+from pgc.errors import PgcError, first_line, refuse_code
 from pgc.service import store
 from pgc.service.database import Database
 from pgc.service.lease import Lease
@@ -30,6 +29,12 @@ log = logging.getLogger("pgc.service")
 SWEEP_SECONDS = 60.0
 BEAT_SECONDS = 15.0
 """Seconds between two signs of life of the process that updates."""
+AGAIN_SECONDS = 30.0
+"""Seconds until a model that could not be updated is tried again."""
+MOST_UNTOLD = 1000
+"""Reports that may be applied before front ends are told so."""
+OLDEST_ROLLBACK = 120.0
+"""Seconds after which nobody waits for a rollback any more."""
 RECENT, RECENT_NUMBERS = 2000, 2**24
 """The most versions that are held in memory to decode reports of, and the most numbers in them."""
 
@@ -61,6 +66,9 @@ class Updater:
         self._pace, self._stop, self._turned = Pace(), False, threading.Condition()
         self._turns, self._failing = 0, False
         self._swept, self._beaten = time.monotonic(), -BEAT_SECONDS
+        self._broken: dict[str, float] = {}
+        """Models that cannot be updated, and when each of them is tried again."""
+        self._told_consumed: dict[str, int] = {}
         self._thread = threading.Thread(target=self._run, name="pgc-updater", daemon=True)
         self._thread.start()
 
@@ -133,28 +141,44 @@ class Updater:
     def _lead(self) -> None:
         with self._database.reading() as db:
             listed, wishes = store.list_models(db), store.open_rollbacks(db)
-        failed: list[Exception] = []
         for name, config in listed.items():
+            if time.monotonic() < self._broken.get(name, 0.0):
+                continue
             try:
                 if name not in self.models:
-                    model = _found(name, config, self._run_code)
-                    self._load(model)
-                    self.models[name] = model
+                    self.models[name] = _found(name, config, self._run_code)
+                    if not self._lease.take():  # it took so long that another process has it now
+                        return
                 self._advance(self.models[name])
+            except sql.exc.DBAPIError:
+                raise
             except Exception as error:  # the other models go on
                 self._applied.pop(name, None)
-                failed.append(error)
+                if name not in self._broken:
+                    log.error("%s is not updated: %s", name, first_line(error))
+                self._broken[name] = time.monotonic() + AGAIN_SECONDS
+            else:
+                self._broken.pop(name, None)
         for wish in wishes:
-            if wish.model in self.models:
-                self._roll_back(self.models[wish.model], wish)
-        if failed:
-            raise failed[0]
+            self._fulfil(wish)
+        self._keep_house()
+
+    def _keep_house(self) -> None:
+        """Says now and then that this process lives and how far it has come, and tidies up."""
         now = time.monotonic()
-        if now > self._beaten + BEAT_SECONDS:
+        ahead = max(
+            (seq - self._told_consumed.get(name, 0) for name, seq in self._applied.items()),
+            default=0,
+        )
+        if now > self._beaten + BEAT_SECONDS or ahead > MOST_UNTOLD:
             self._beaten = now
             with self._lease.writing() as db:
-                facts = {"where": self._where}
+                facts = {"where": self._where, "not_updated": sorted(self._broken)}
                 store.beat(db, store.Process(store.UPDATER, int(time.time()), facts))
+                for name, seq in self._applied.items():
+                    if seq != self._told_consumed.get(name):
+                        store.set_consumed(db, name, seq)
+            self._told_consumed = dict(self._applied)
         if now > self._swept + SWEEP_SECONDS:
             self._swept = now
             with self._lease.writing() as db:
@@ -224,6 +248,24 @@ class Updater:
         if made:
             self._told()
 
+    def _fulfil(self, wish: store.Rollback) -> None:
+        """Answers a request to roll back, whatever comes of it."""
+        if wish.asked_at < time.time() - OLDEST_ROLLBACK:
+            why = "nobody answered in time, so whoever asked was told that nothing happened"
+        elif wish.model not in self.models:
+            why = f"{wish.model} is not updated at the moment"
+        else:
+            try:
+                self._roll_back(self.models[wish.model], wish)
+                return
+            except sql.exc.DBAPIError:
+                raise
+            except Exception as error:
+                self._applied.pop(wish.model, None)  # it is loaded again
+                why = first_line(error)
+        with self._lease.writing() as db:
+            store.answer_rollback(db, wish.id, refused=why)
+
     def _roll_back(self, model: Model, wish: store.Rollback) -> None:
         """Restores an earlier version under the next number.
 
@@ -253,11 +295,13 @@ class Updater:
         self._told()
 
     def _estimate(self, model: Model, report: store.Accepted) -> np.ndarray:
-        basis = (
-            None
-            if model.state.basis is None
-            else self._published(model, report.version).template.basis
-        )
+        basis = None
+        if model.state.basis is not None:
+            try:
+                basis = self._published(model, report.version).template.basis
+            except LookupError as error:  # it must not hold up the reports that come after it
+                log.error("a report counts as zeros: %s", error)
+                return np.zeros(len(model.published.template.theta))
         return model.estimate(report.offer_id, report.payload, basis)
 
     def _published(self, model: Model, version: int) -> Published:

@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable
 
 log = logging.getLogger("pgc.service")
-LONGEST_PAUSE = 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds until the process is started again; they grow while it ends soon."""
 STOP_SECONDS = 5.0
 
 
@@ -44,24 +45,30 @@ class UpdaterProcess:
         }
         self._first = json.dumps(given) + "\n"
         self._told, self._stop = told, threading.Event()
-        self._process = self._start()
+        self._lock = threading.Lock()
+        """Held while the pipe to the process is used or exchanged: a number of a file that was
+        closed may be another file's by then."""
+        self._process: subprocess.Popen[bytes] | None = self._start()
         self._thread = threading.Thread(target=self._run, name="pgc-updating", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
-        """Says that reports were accepted."""
-        with contextlib.suppress(OSError):  # it does not read now, or has ended
-            os.write(self._process.stdin.fileno(), b"\n")  # type: ignore[union-attr]
+        """Says that reports were accepted. Does nothing while there is no process."""
+        with self._lock:
+            if self._process is not None and self._process.stdin is not None:
+                with contextlib.suppress(OSError, ValueError):  # it does not read now, or has ended
+                    os.write(self._process.stdin.fileno(), b"\n")
 
     def close(self) -> None:
         """Ends the process, after the turn that is under way."""
         self._stop.set()
         self._end()
-        self._thread.join()
+        self._thread.join(2 * STOP_SECONDS)
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pgc.service.updating"],
+            # -P: what lies in the folder where the operator stands is not imported
+            [sys.executable, "-P", "-m", "pgc.service.updating"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -72,35 +79,51 @@ class UpdaterProcess:
             os.set_blocking(process.stdin.fileno(), False)
         return process
 
-    def _end(self) -> None:
-        process = self._process
-        with contextlib.suppress(OSError, ValueError):
-            process.stdin.close()  # type: ignore[union-attr]
+    def _end(self) -> int:
+        """Ends the process that runs, if any; returns how it ended."""
+        with self._lock:
+            process, self._process = self._process, None
+            if process is None:
+                return 0
+            with contextlib.suppress(OSError, ValueError):
+                process.stdin.close()  # type: ignore[union-attr]
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()  # what is not stored yet is computed again from the reports
             process.wait()
+        return process.returncode
 
     def _run(self) -> None:
-        pause = 1.0
+        """Passes on what the process says, and starts another one when it ends."""
+        pause = FIRST_PAUSE
         while True:
-            begun, out = time.monotonic(), self._process.stdout
-            assert out is not None
-            while os.read(out.fileno(), 4096):
-                self._told()
+            begun, process = time.monotonic(), self._process
+            if process is not None and process.stdout is not None:
+                with process.stdout as said:
+                    while os.read(said.fileno(), 4096):
+                        self._told()
             if self._stop.is_set():
                 return
-            self._end()
-            pause = 1.0 if time.monotonic() > begun + 60 else min(2 * pause, LONGEST_PAUSE)
+            code = self._end()
+            lived = time.monotonic() > begun + 60
+            pause = FIRST_PAUSE if lived else min(2 * pause, LONGEST_PAUSE)
             log.error(
                 "the process that updates has ended (%s); it is started again in %g s",
-                _why(self._process.returncode),
-                pause,
+                *(_why(code), pause),
             )
             if self._stop.wait(pause):
                 return
-            self._process = self._start()
+            try:
+                made = self._start()
+            except OSError as error:  # no memory, or no process: later, perhaps
+                log.error("the process that updates cannot be started (%s)", error.strerror)
+                continue
+            with self._lock:
+                self._process = made
+            if self._stop.is_set():  # `close` came while there was none to end
+                self._end()
+                return
 
 
 def _why(code: int) -> str:

@@ -29,10 +29,11 @@ log = logging.getLogger("pgc.service")
 
 
 def main() -> None:
-    """Stands by for the lease, and updates as long as it is held."""
+    """Stands by until the lease is free, and then updates, as long as it gets it."""
     # Ctrl-C goes to every process of a terminal; the front end says when this one ends
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is for the certificate
     given = json.loads(sys.stdin.buffer.readline())
     set_up_logs(given["logs"])
     end_traces = start_traces("update") if given["traces"] else lambda: None
@@ -41,7 +42,7 @@ def main() -> None:
     try:
         database = Database(given["store"])
         lease = Lease(database)
-        while not ended.is_set() and not _taken(lease):
+        while not ended.is_set() and not _free(lease):
             ended.wait(STANDBY_SECONDS)
         if not ended.is_set():
             _update(database, lease, given, ended, accepted)
@@ -54,13 +55,15 @@ def main() -> None:
     os._exit(0)
 
 
-def _taken(lease: Lease) -> bool:
+def _free(lease: Lease) -> bool:
+    """Returns whether the lease is free. It is not kept: until JAX is imported nobody uses it."""
     try:
         return lease.take()
     except Exception as error:  # the database is away: it is asked again
         log.debug("no lease: %s", first_line(error))
-        lease.leave()
         return False
+    finally:
+        lease.leave()
 
 
 def _update(

@@ -4,7 +4,6 @@ and the log. One thread looks now and then; nothing here waits for a request.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import secrets
@@ -23,18 +22,17 @@ from pgc.service.logs import OURS
 
 log = logging.getLogger("pgc.service")
 LOOK_SECONDS = 15.0
+FIRST_LOOKS = 1.0, 60.0
+"""Seconds between two looks while no process that updates was seen, and for how long at most."""
 RESTS = 50
 """A look is followed by a pause of at least so many times the time that it took."""
-QUIET_SECONDS = 60.0
-"""A front end of which there is nothing new says only so often that it lives."""
 GONE_SECONDS = 150.0
 """Seconds after which a process that says nothing counts as gone."""
 STUCK_SECONDS = 60.0
-"""Seconds without an update, while enough reports wait for one, after which a front end is not
+"""Seconds without an update, while accepted reports wait for one, after which a front end is not
 ready."""
-CURVE_SECONDS = 2.0
-READY_SECONDS = 1.0
-"""For how long an answer about readiness is good: a probe must not cost a write each time."""
+SILENT_SECONDS = 60.0
+"""Seconds after which a look that has not ended means that the store does not answer."""
 NORMAL = ("issued", "accepted", "duplicate", Verdict.USED_UP.value)
 
 
@@ -46,6 +44,8 @@ class Seen:
     open_offers: int = 0
     store_bytes: int = 0
     points: dict[str, list[store.Point]] = field(default_factory=dict)
+    restored: dict[str, list[store.Listed]] = field(default_factory=dict)
+    """Of each model, the versions that restored earlier ones."""
     others: tuple[store.Process, ...] = ()
     """The other front ends."""
     updater: str | None = None
@@ -55,25 +55,26 @@ class Seen:
 
 
 class Watch:
-    """A thread that looks at the store as a whole, and says that this front end lives."""
+    """A thread that looks at the store as a whole, and says that this front end lives.
+
+    Whoever asks reads what the last look saw: no request waits for the store here.
+    """
 
     def __init__(self, keeper: Keeper, where: str = "") -> None:
         """Begins to look. `where` is the machine and address of this front end, for people."""
         self._keeper = keeper
         self.begun = time.monotonic()
         self.where = where
-        self.name = f"{where} {os.getpid()}.{secrets.token_hex(2)}"
+        self.name = f"{os.getpid()}.{secrets.token_hex(2)} {where}"[: store.NAME]
         self.seen = Seen()
         self.latency: Callable[[], dict[str, float]] = dict
         """Returns the median and the 99th percentile of answers lately, in seconds."""
         self.staleness: Callable[[str], float | None] = lambda model: None
         """Returns by how many versions accepted reports were behind, on average."""
         self._beats: dict[str, tuple[int, float]] = {}
-        self._told: tuple[str, float] = ("", 0.0)
-        self._ready: tuple[float, str] = (0.0, "")
-        self._ready_lock, self._stop = threading.Lock(), threading.Event()
-        self._curves: dict[str, tuple[float, tuple[list[store.Point], list[store.Listed]]]] = {}
-        self._curve_lock = threading.Lock()
+        self._tried: tuple[float, str] = (-1.0, "this front end has just started")
+        """When the store was written to last, and why that failed, if it did."""
+        self._stop = threading.Event()
         self._said, self._before = time.monotonic(), Counter(keeper.counts)
         self._thread = threading.Thread(target=self._run, name="pgc-watch", daemon=True)
         self._thread.start()
@@ -81,7 +82,7 @@ class Watch:
     def close(self) -> None:
         """Stops looking, and says that this front end has gone."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(SILENT_SECONDS)
         try:
             with self._keeper.database.writing() as db:
                 store.end_beat(db, self.name)
@@ -89,47 +90,29 @@ class Watch:
             log.debug("nobody was told of the end: %s", first_line(error))
 
     def not_ready(self) -> str:
-        """Says why this front end cannot do its work; "" if it can.
-
-        It writes to the store, at most once a second: a full disk can still be read.
-        """
-        with self._ready_lock:
-            when, why = self._ready
-            if time.monotonic() > when + READY_SECONDS:
-                why = self._why_not_ready()
-                self._ready = time.monotonic(), why
-        return why
-
-    def _why_not_ready(self) -> str:
-        try:
-            self._beat(always=True)
-        except Exception as error:
-            log.debug("not ready: %s", first_line(error))
+        """Says why this front end cannot do its work; "" if it can."""
+        keeper, (when, why), now = self._keeper, self._tried, time.monotonic()
+        if when < 0 or why:
+            return why
+        if keeper.failed_at > when:
             return "the store cannot be written"
-        keeper = self._keeper
+        if now > when + SILENT_SECONDS + LOOK_SECONDS:
+            return "the store does not answer"
+        if not keeper.works:
+            return "a thread of this front end has ended; see its log, and start it again"
         if not keeper.models:
-            return "no model is prepared for handing out yet"
+            return (
+                "no model can be handed out yet: the process that updates is preparing it, which "
+                "takes some seconds after an upgrade"
+            )
         for name in list(keeper.models):
             if keeper.follower.stuck_seconds(name) > STUCK_SECONDS:
                 return (
-                    f"no process updates {name}: enough reports for a new version have waited for "
+                    f"no process updates {name}: accepted reports have waited for "
                     f"{keeper.follower.stuck_seconds(name):.0f} s"
                 )
-        late = time.monotonic() > self.begun + STUCK_SECONDS + LOOK_SECONDS
+        late = now > self.begun + STUCK_SECONDS + LOOK_SECONDS
         return "no process updates θ" if late and self.seen.updater is None else ""
-
-    def curve(self, model: str) -> tuple[list[store.Point], list[store.Listed]]:
-        """Returns how a model's learning went, and the versions that restored earlier ones.
-
-        It reads the store at most once in a few seconds, however many look at the page.
-        """
-        with self._curve_lock:
-            when, found = self._curves.get(model, (-CURVE_SECONDS, ([], [])))
-            if time.monotonic() > when + CURVE_SECONDS:
-                with self._keeper.database.reading() as db:
-                    found = store.list_points(db, model), store.list_restored(db, model)
-                self._curves[model] = time.monotonic(), found
-        return found
 
     def counts(self) -> Counter[tuple[str, str]]:
         """Results of requests since each front end began, all of them together."""
@@ -142,28 +125,45 @@ class Watch:
         pause = 0.0
         while not self._stop.wait(pause):
             begun = time.monotonic()
-            try:
-                self._look()
-                self._say()
-            except Exception as error:
-                self.seen = replace(self.seen, failures=self.seen.failures + 1)
+            self.look()
+            often, until = FIRST_LOOKS
+            new = self.seen.updater is None and time.monotonic() < self.begun + until
+            usual = often if new else LOOK_SECONDS
+            pause = max(usual, RESTS * (time.monotonic() - begun))
+
+    def look(self) -> None:
+        """Writes that this front end lives, and reads how the whole service does.
+
+        The store is written to in any case: a full disk can still be read.
+        """
+        try:
+            self._beat()
+            self._tried = time.monotonic(), ""
+            self._look()
+            self._say()
+        except Exception as error:
+            if not self._tried[1]:
                 log.error("could not look at the store: %s", first_line(error))
-            pause = max(LOOK_SECONDS, RESTS * (time.monotonic() - begun))
+            self._tried = time.monotonic(), "the store cannot be written"
+            self.seen = replace(self.seen, failures=self.seen.failures + 1)
 
     def _look(self) -> None:
-        self._beat()
-        with self._keeper.database.reading() as db:
+        keeper = self._keeper
+        with keeper.database.reading() as db:
             processes = store.list_processes(db)
-            tokens = store.count_tokens(db, int(self._keeper.clock()))
+            tokens = store.count_tokens(db, int(keeper.clock()))
             opened = store.count_offers(db)
-            points = {name: store.list_points(db, name) for name in list(self._keeper.models)}
+            points = {name: store.list_points(db, name) for name in list(keeper.models)}
+            restored = {name: store.list_restored(db, name) for name in list(keeper.models)}
         alive = [one for one in processes if self._lives(one)]
+        self._beats = {one.name: self._beats[one.name] for one in processes}
         updater = next((one for one in alive if one.name == store.UPDATER), None)
         self.seen = Seen(
             tokens=tokens,
             open_offers=opened,
-            store_bytes=self._keeper.database.size(),
+            store_bytes=keeper.database.size(),
             points=points,
+            restored=restored,
             others=tuple(one for one in alive if one.name not in (store.UPDATER, self.name)),
             updater=None if updater is None else str(updater.facts["where"]),
             failures=self.seen.failures,
@@ -180,22 +180,16 @@ class Watch:
             self._beats[process.name] = process.seen_at, since
         return time.monotonic() < since + GONE_SECONDS
 
-    def _beat(self, *, always: bool = False) -> None:
-        counts = [[*key, n] for key, n in sorted(self._keeper.counts.items())]
+    def _beat(self) -> None:
         facts = {
             "where": self.where,
             "pgc": __version__,
-            "counts": counts,
+            "counts": [[*key, n] for key, n in sorted(self._keeper.counts.items())],
             "waiting": self._keeper.waiting,
             "latency": self.latency(),
         }
-        text, when = self._told
-        new = json.dumps(counts) != text
-        if always or new or time.monotonic() > when + QUIET_SECONDS or not when:
-            now = int(self._keeper.clock())
-            with self._keeper.database.writing() as db:
-                store.beat(db, store.Process(self.name, now, facts))
-            self._told = json.dumps(counts), time.monotonic()
+        with self._keeper.database.writing() as db:
+            store.beat(db, store.Process(self.name, int(self._keeper.clock()), facts))
 
     def _say(self) -> None:
         now = Counter(dict(self._keeper.counts))

@@ -50,6 +50,8 @@ class Writer:
         self._database, self._clock, self._after = database, clock, after
         self._queue: queue.Queue[Waiting | None] = queue.Queue(most_waiting)
         self._failing = False
+        self.failed_at = -1.0
+        """When the store could not be written last, by the monotonic clock."""
         self._thread = threading.Thread(target=self._run, name="pgc-writer", daemon=True)
         self._thread.start()
 
@@ -61,6 +63,11 @@ class Writer:
         except queue.Full:
             raise Busy from None
         return future
+
+    @property
+    def works(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
 
     @property
     def waiting(self) -> int:
@@ -88,13 +95,14 @@ class Writer:
 
     def _write(self, work: list[Waiting]) -> None:
         try:
+            self._database.give_way()
             with traced("commit", requests=len(work)), self._database.writing() as db:
                 verdicts = admit(db, [request for request, _ in work], int(self._clock()))
         # no request is acknowledged; a device that sends one again learns whether it was written
         except Exception as error:
             if not self._failing:
                 log.error("the store cannot be written: %s", first_line(error))
-            self._failing = True
+            self._failing, self.failed_at = True, time.monotonic()
             for _, future in work:
                 _tell(future, error=Unwritten(first_line(error)))
             time.sleep(0.1)
@@ -105,7 +113,10 @@ class Writer:
         for (_, future), verdict in zip(work, verdicts, strict=True):
             _tell(future, verdict)
         if Verdict.ACCEPTED in verdicts:
-            self._after()
+            try:
+                self._after()
+            except Exception:  # the reports are on disk, and this thread must go on
+                log.exception("nobody was told of accepted reports")
 
 
 def _tell(future: Future[Any], verdict: Any = None, error: Exception | None = None) -> None:

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pgc.config.files import refuse_code
 from pgc.engines.backend import Backend
-from pgc.errors import PgcError
+from pgc.errors import PgcError, refuse_code
 from pgc.local_training.worlds.registry import make_world
 from pgc.runs import sweep
 from pgc.runs.folder import Folder, new_path

@@ -12,11 +12,12 @@ from pgc.errors import PgcError, did_you_mean
 OPTIONS = "--options"
 
 
-def from_elsewhere(kind: type[Any], verb: str, given: list[str]) -> list[str]:
-    """Returns flags to put before those that were given, which are stronger.
+def flags_from_options(kind: type[Any], verb: str, given: list[str]) -> list[str]:
+    """Returns the flags that are set in the environment and in the file of --options, to be put
+    before those of the command line, which override them.
 
-    An environment variable PGC_VERB_NAME is stronger than a line `name: value` of the YAML file of
-    --options. A flag that takes no value is set by `true`.
+    An environment variable PGC_VERB_NAME overrides a line `name: value` of the YAML file. A flag
+    that takes no value is set by `true`.
     """
     known = {f.name.replace("-", "_"): f for f in flags(kind, None) if f.typed.startswith("--")}
     known.pop(OPTIONS.strip("-"))
@@ -26,14 +27,16 @@ def from_elsewhere(kind: type[Any], verb: str, given: list[str]) -> list[str]:
         for name, value in os.environ.items()
         if name.startswith(prefix)
     }
-    path = _path(given) or in_environment.pop(OPTIONS.strip("-"), None)
-    in_file = {} if path is None else _read(Path(path))
+    in_variable = in_environment.pop(OPTIONS.strip("-"), None)
+    path = _path(given) or in_variable
+    read = {} if path is None else _read(Path(path))
+    in_file = {str(name).replace("-", "_"): value for name, value in read.items()}
     added: list[str] = []
     for name, value in {**in_file, **in_environment}.items():
-        found = known.get(str(name).replace("-", "_"))
+        found = known.get(name)
         if found is None:
-            where = prefix + str(name).upper() if name in in_environment else f"{path}: {name}"
-            raise PgcError(f"{where}: there is no such flag{did_you_mean(str(name), [*known])}")
+            where = prefix + name.upper() if name in in_environment else f"{path}: {name}"
+            raise PgcError(f"{where}: there is no such flag{did_you_mean(name, [*known])}")
         if not any(word.partition("=")[0].replace("_", "-") == found.typed for word in given):
             added += _words(found, value)
     return added
