@@ -14,8 +14,9 @@ test: .venv/test
 	$(PYTEST) -p no:randomly
 
 # In a random order, whose seed is printed; --randomly-seed=… repeats it.
-test-all: .venv/all lint
+test-all: .venv/all .venv-flower/ready lint
 	$(PYTEST) --all
+	.venv-flower/bin/python -m pytest tests/flower --all -W ignore::DeprecationWarning
 
 # Kill loops, faults, fuzzing, audits and the whole reproduction, in their long forms: SOAK=4 makes them four times as long.
 SOAK := 1
@@ -57,5 +58,12 @@ bench: .venv/all
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-all.txt
 	touch $@
 
+# Flower's pins exclude ours.
+.venv-flower/ready: .venv/bin/python requirements-flower.txt pyproject.toml
+	$(PYTHON) -m venv .venv-flower
+	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-flower.txt
+	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
 clean:
-	rm -rf .venv build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-flower build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

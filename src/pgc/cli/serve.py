@@ -172,6 +172,7 @@ def serve(given: list[str]) -> int:
                 epsilon_shown(model.query.cost),
             )
         watch = Watch(keeper, where)
+        watch.updater_pid, watch.updater_starts = updating.pid, lambda: updating.starts
         ending.callback(watch.close)
         server.serve(
             keeper,

@@ -64,6 +64,8 @@ class Follower:
         self._moved: dict[str, float] = {}
         self._rates: dict[str, deque[tuple[float, int]]] = {}
         """Times, by the monotonic clock, with the number of reports then."""
+        self._looked = time.monotonic()
+        """When the store was read last: while it is away, nobody can know who is stuck."""
         self._recent: dict[tuple[str, int], bytes] = {}
         self._held, self._lock = 0, threading.Lock()
         self._pace, self._stop, self._turned = Pace(), False, threading.Condition()
@@ -84,7 +86,7 @@ class Follower:
         """Returns for how long accepted reports have waited without any being taken by a process
         that updates; some seconds are usual.
         """
-        return time.monotonic() - self._moved[name]
+        return max(0.0, self._looked - self._moved[name])
 
     @property
     def works(self) -> bool:
@@ -165,6 +167,7 @@ class Follower:
             known = self.models.get(name)
             if known is None or known.version != version:
                 self._try(name, version)
+        self._looked = time.monotonic()
 
     def _count(self, name: str, accepted: int) -> None:
         seen, now = self._rates.setdefault(name, deque()), time.monotonic()

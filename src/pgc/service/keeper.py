@@ -34,7 +34,8 @@ log = logging.getLogger("pgc.service")
 OFFER_SECONDS = 3600
 MOST_BEHIND = 5000
 """No new offers are made while more than this many reports wait for a process that updates."""
-NOT_WRITTEN, BUSY, BEHIND, MALFORMED = "not written", "too busy", "updates are behind", "malformed"
+ISSUED, NOT_WRITTEN, MALFORMED = "issued", "not written", "malformed"
+BUSY, BEHIND = "too busy", "updates are behind"
 """Results of requests, beside the verdicts."""
 
 
@@ -140,7 +141,7 @@ class Keeper:
             said = NOT_WRITTEN
         else:
             result = done.result()
-            said = result.value if isinstance(result, Verdict) else "issued"
+            said = result.value if isinstance(result, Verdict) else ISSUED
         self.counts[what, said] += 1
 
     def _accepted(self) -> None:

@@ -30,7 +30,7 @@ from pgc.service import is_loopback, store
 from pgc.service.app import add_page, add_public
 from pgc.service.asking import Refused, explained, known, said
 from pgc.service.keeper import Keeper, NoUpdates
-from pgc.service.metrics import CONTENT_TYPE_LATEST, Metrics
+from pgc.service.metrics import Metrics
 from pgc.service.watch import Watch
 
 
@@ -80,9 +80,11 @@ def make_operator_app(
         return await call_next(request)
 
     @app.get("/metrics", response_class=Response)
-    async def scraped() -> Response:
+    async def scraped(request: Request) -> Response:
         """Counts and gauges in Prometheus's text format."""
-        return Response(await asyncio.to_thread(metrics.text), media_type=CONTENT_TYPE_LATEST)
+        accept = request.headers.get("accept", "")
+        body, kind = await asyncio.to_thread(metrics.text, accept)
+        return Response(body, headers={"content-type": kind})
 
     @app.get("/tokens")
     async def tokens() -> dict[str, Any]:

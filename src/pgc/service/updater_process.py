@@ -48,6 +48,8 @@ class UpdaterProcess:
         self._lock = threading.Lock()
         """Held while the pipe to the process is used or exchanged: a number of a file that was
         closed may be another file's by then."""
+        self.starts = 0
+        """How often the process was started."""
         self._process: subprocess.Popen[bytes] | None = self._start()
         self._thread = threading.Thread(target=self._run, name="pgc-updating", daemon=True)
         self._thread.start()
@@ -58,6 +60,11 @@ class UpdaterProcess:
             if self._process is not None and self._process.stdin is not None:
                 with contextlib.suppress(OSError, ValueError):  # it does not read now, or has ended
                     os.write(self._process.stdin.fileno(), b"\n")
+
+    def pid(self) -> int | None:
+        """Returns the number of the process; None while there is none."""
+        process = self._process
+        return None if process is None else process.pid
 
     def close(self) -> None:
         """Ends the process, after the turn that is under way."""
@@ -72,6 +79,7 @@ class UpdaterProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self.starts += 1
         assert process.stdin is not None
         with contextlib.suppress(OSError):
             process.stdin.write(self._first.encode())

@@ -26,6 +26,8 @@ FIRST_LOOKS = 1.0, 60.0
 """Seconds between two looks while no process that updates was seen, and for how long at most."""
 RESTS = 50
 """A look is followed by a pause of at least so many times the time that it took."""
+LONGEST_PAUSE = 45.0
+"""But never by a longer one: how the service does must stay known."""
 GONE_SECONDS = 150.0
 """Seconds after which a process that says nothing counts as gone."""
 STUCK_SECONDS = 60.0
@@ -52,6 +54,8 @@ class Seen:
     """Where the process that updates runs; None if there was none lately."""
     failures: int = 0
     """Looks at the store that failed since this process began."""
+    at: float | None = None
+    """When that was, in seconds since 1970; None before the first look."""
 
 
 class Watch:
@@ -71,6 +75,11 @@ class Watch:
         """Returns the median and the 99th percentile of answers lately, in seconds."""
         self.staleness: Callable[[str], float | None] = lambda model: None
         """Returns by how many versions accepted reports were behind, on average."""
+        self.updater_pid: Callable[[], int | None] = lambda: None
+        """Returns the process id of the process that updates, or stands by, beside this front
+        end."""
+        self.updater_starts: Callable[[], int] = lambda: 0
+        """Returns how often it was started."""
         self._beats: dict[str, tuple[int, float]] = {}
         self._tried: tuple[float, str] = (-1.0, "this front end has just started")
         """When the store was written to last, and why that failed, if it did."""
@@ -129,7 +138,8 @@ class Watch:
             often, until = FIRST_LOOKS
             new = self.seen.updater is None and time.monotonic() < self.begun + until
             usual = often if new else LOOK_SECONDS
-            pause = max(usual, RESTS * (time.monotonic() - begun))
+            took = RESTS * (time.monotonic() - begun)
+            pause = usual if self._tried[1] else min(max(usual, took), LONGEST_PAUSE)
 
     def look(self) -> None:
         """Writes that this front end lives, and reads how the whole service does.
@@ -167,6 +177,7 @@ class Watch:
             others=tuple(one for one in alive if one.name not in (store.UPDATER, self.name)),
             updater=None if updater is None else str(updater.facts["where"]),
             failures=self.seen.failures,
+            at=keeper.clock(),
         )
 
     def _lives(self, process: store.Process) -> bool:
