@@ -2,34 +2,45 @@
 
 import asyncio
 import base64
+import contextlib
+import datetime
 import json
 import logging
 import os
 import signal
+import ssl
 import subprocess
 import sys
+import threading
 import time
 
 import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sql
+import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 from prometheus_client.parser import text_string_to_metric_families
 
 from pgc.cli.main import main
 from pgc.config import configure
 from pgc.device.device import Device
+from pgc.device.ledger import look as look_at_ledger
 from pgc.errors import PgcError
 from pgc.service import store
 from pgc.service.admission import Issued, Verdict
 from pgc.service.alone import Alone
+from pgc.service.app import make_app
 from pgc.service.database import Database, sqlite_url
 from pgc.service.keeper import Keeper, NoUpdates, issue_tokens
 from pgc.service.logs import AsJson
 from pgc.service.metrics import Metrics
 from pgc.service.operating import make_operator_app
 from pgc.service.scoring import look
-from pgc.service.tls import make_dev_certificates
+from pgc.service.tls import Files, make_dev_certificates
 from pgc.service.watch import Watch
 from pgc.wire import Offer
 from tests.service.test_front_end import report
@@ -223,6 +234,116 @@ def test_going_back_says_who_and_why(alone, operator, tmp_path):
     assert [r["restored"] for r in curve["restored"]] == [1]
 
 
+def test_a_rollback_that_nobody_waits_for_any_more_is_refused(alone, tmp_path):
+    """The front end that asked was killed, and its operator told nothing."""
+    report(alone, tmp_path, 4, "home")
+    alone.wait_until_applied()
+    wish = store.Rollback("1" * 32, "home", 0, "ada", "a test", int(time.time()) - 1000)
+    with alone.database.writing() as db:
+        store.ask_rollback(db, wish)
+
+    def answered():
+        alone.updater.wake()
+        with alone.database.reading() as db:
+            return store.find_rollback(db, wish.id).refused
+
+    assert "nobody answered in time" in wait_for(answered, "an answer")
+    assert alone.models["home"].version == 1
+
+
+def test_a_store_whose_only_model_has_another_name_is_served(tmp_path):
+    folder = tmp_path / "service"
+    folder.mkdir()
+    alone = Alone(sqlite_url(folder / "store.db"))
+    alone.create("home", CONFIG)
+    alone.close()
+    port, operator = free_port(), free_port()
+    more = ["--operator-port", str(operator), "--operator-host", "0.0.0.0", "--page", "operator"]
+    server = start(folder, port, None, *more)
+    try:
+        public = f"https://127.0.0.1:{port}"
+        assert httpx.get(f"{public}/v1/models", verify=False).json() == {"models": ["home"]}
+        assert httpx.get(public, verify=False).status_code == 404
+        assert httpx.get(f"{public}/v1/status", verify=False).status_code == 404
+        secret = (folder / "operator.secret").read_text().strip()
+        theirs = f"https://127.0.0.1:{operator}"  # with TLS, because others can reach it
+        assert httpx.get(theirs, verify=False).status_code == 401
+        page = httpx.get(theirs, verify=False, auth=("me", secret))
+        assert page.status_code == 200 and "pgc aggregator" in page.text
+        assert (
+            httpx.get(f"{theirs}/v1/status", verify=False, auth=("me", secret)).status_code == 200
+        )
+    finally:
+        server.kill()
+        server.wait()
+    refused = [
+        "serve",
+        str(folder),
+        "--plain-text",
+        "--operator-port",
+        "1",
+        "--operator-host",
+        "0.0.0.0",
+    ]
+    assert main(refused) == 2
+
+
+def test_a_device_with_another_world_is_refused_before_it_pays(tmp_path, capsys):
+    """Its episodes are longer than the model's: its report would be about another task."""
+    folder, port = tmp_path / "service", free_port()
+    server = start(folder, port)
+    try:
+        main(["tokens", "issue", str(folder)])
+        (tmp_path / "token").write_text(capsys.readouterr().out)
+        main(["provision", str(tmp_path / "ledger.db"), "--limit", "1"])
+        with contextlib.closing(Database(sqlite_url(folder / "store.db"))) as database:
+            with database.reading() as db:
+                card = json.loads(store.load_card(db, "default"))
+            card["play"]["max_steps"] = 100
+            with database.writing() as db:
+                store.set_card(db, "default", json.dumps(card))
+        server.kill()  # the process that updates writes the card only when it loads a model
+        server.wait()
+        front = Keeper(sqlite_url(folder / "store.db"))
+        watch = Watch(front, "here")
+        app = make_app(front, watch)
+        capsys.readouterr()
+        with serving(app) as url:
+            join = [
+                "join",
+                url,
+                "--token-file",
+                str(tmp_path / "token"),
+                "--ledger",
+                str(tmp_path / "ledger.db"),
+            ]
+            assert main(join) == 2
+        said = capsys.readouterr().err
+        assert (
+            "max_steps = 100, and this device's has 200; nothing was sent and no ε was spent"
+            in said
+        )
+        assert look_at_ledger(tmp_path / "ledger.db").spent == 0
+        watch.close()
+        front.close()
+    finally:
+        server.kill()
+        server.wait()
+
+
+@contextlib.contextmanager
+def serving(app):
+    """An application at a port of this machine, without TLS."""
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_for(lambda: server.started, "the server")
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+
+
 def test_the_curve_outlives_the_process(tmp_path):
     """Points are in the store: a restart, or another front end, shows the same curve."""
     url = sqlite_url(tmp_path / "store.db")
@@ -276,13 +397,8 @@ def test_a_world_that_plays_on_the_host_has_a_curve(tmp_path):
 
 
 def test_a_certificate_is_renewed_without_a_restart(tmp_path):
-    """SIGHUP: whoever connects from then on sees the new one; a broken one is refused, and the old one served."""
-    import ssl
-
-    old, new = (
-        make_dev_certificates(tmp_path / "1", "127.0.0.1"),
-        make_dev_certificates(tmp_path / "2", "127.0.0.1"),
-    )
+    """SIGHUP: whoever connects from then on sees the new one, also where its key is of another kind; a broken one is refused."""
+    old, new = (with_rsa_key(tmp_path / "1"), make_dev_certificates(tmp_path / "2", "127.0.0.1"))
     served = tmp_path / "served.pem"
     key = tmp_path / "served.key"
     port = free_port()
@@ -315,6 +431,28 @@ def test_a_certificate_is_renewed_without_a_restart(tmp_path):
     finally:
         server.kill()
         server.wait()
+
+
+def with_rsa_key(folder):
+    """A certificate that signs itself, with a key of the other kind than those of --dev-tls."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(), now, now + datetime.timedelta(1)
+    )
+    folder.mkdir()
+    files = Files(folder / "ca.pem", folder / "server.pem", folder / "server.key")
+    files.certificate.write_bytes(
+        made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    )
+    form = (
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    files.key.write_bytes(key.private_bytes(*form))
+    return files
 
 
 def test_options_come_from_the_environment_and_a_file(tmp_path, monkeypatch, capsys):

@@ -1,11 +1,14 @@
 """Stores of older versions become stores of today; newer ones are refused; each kind of database alike."""
 
+import threading
+
 import pytest
 import sqlalchemy as sql
 
 from pgc.errors import PgcError
 from pgc.service import schema, store
 from pgc.service.database import Database
+from tests.waiting import wait_for
 
 VERSION_1 = (
     "CREATE TABLE schema_version (version INTEGER NOT NULL)",
@@ -133,6 +136,74 @@ def test_sweeping_keeps_what_is_needed(tmp_path):
         store.prune(db, 500 + 86_400)  # the open offer is forgotten a day after it expired
         assert db.execute(store.offers.select()).first() is None
         assert {row.version for row in store.list_versions(db, "m", None)} == listed - {123}
+    database.close()
+
+
+def test_sweeping_waits_for_an_offer_that_is_being_made(new_database):
+    """An old version that a transaction offers at that moment stays, with what is handed out of it."""
+    database = Database(new_database())
+    with database.writing() as db:
+        store.create_model(db, "m", "", "{}", store.Kept(0, 0, b"", None, b"o", b"p"))
+        made = [store.Kept(v, 0, b"", None, b"o", b"p") for v in range(1, 1500)]
+        store.keep_versions(db, "m", 0, made)
+        store.issue_tokens(db, [b"t"], 5, "b", 0, None)
+
+    def sweep():
+        with database.writing() as db:
+            store.prune(db, 200)
+
+    sweeping = threading.Thread(target=sweep)
+    with database.writing() as db:
+        store.admit(db, [store.OfferRequest(store.Issued(9, 7, 500, "m", b"t"))], 100)
+        sweeping.start()
+        waits = sql.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+
+        def waiting():
+            with database.reading() as other:
+                return other.execute(waits).scalar_one()
+
+        wait_for(waiting, "the sweep, at the version that is being offered")
+    sweeping.join()
+    with database.reading() as db:
+        assert store.load_offer(db, "m", 7) is not None
+        assert store.load_offer(db, "m", 8) is None
+    database.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_process_says_that_it_lives(kind, tmp_path, request):
+    """For the first time from several at once, and under a name that is too long."""
+    url = (
+        f"sqlite:///{tmp_path}/s.db"
+        if kind == "sqlite"
+        else request.getfixturevalue("new_database")()
+    )
+    database, failed = Database(url), []
+
+    def beat(n):
+        try:
+            with database.writing() as db:
+                store.beat(db, store.Process("x" * 200, n, {"n": n}))
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=beat, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with database.reading() as db:
+        [one] = store.list_processes(db)
+    assert not failed and len(one.name) == store.NAME and one.facts == {"n": one.seen_at}
+    with database.writing() as db:
+        store.end_beat(db, "x" * 200)
+        assert store.list_processes(db) == []
+        store.issue_tokens(db, [b"t", b"u"], 2, "north", 10, 100)
+        store.issue_tokens(db, [b"v"], 1, "south", 20, None)
+        assert store.revoke_batch(db, "south") == 1
+        north = next(b for b in store.list_batches(db, 50) if b.name == "north")
+        assert north.tokens == store.Tally(2, 4, 0, 0, 0)
+        assert store.count_tokens(db, 100) == store.Tally(0, 0, 0, 1, 2)
     database.close()
 
 

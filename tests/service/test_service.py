@@ -16,6 +16,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 
 import httpx
@@ -35,6 +36,7 @@ from pgc.service.alone import Alone
 from pgc.service.app import make_app
 from pgc.service.asking import Surrounded
 from pgc.service.client import ServiceClient
+from pgc.service.creating import create_at
 from pgc.service.database import Database, sqlite_url
 from pgc.service.keeper import BEHIND, issue_tokens
 from pgc.service.metrics import Metrics
@@ -42,6 +44,7 @@ from pgc.service.operating import make_operator_app
 from pgc.service.protocol import BoundedProtocol
 from pgc.service.replay import replay
 from pgc.service.server import listen
+from pgc.service.store import Rollback, ask_rollback
 from pgc.service.tls import make_dev_certificates
 from pgc.service.watch import Watch
 from pgc.wire import Offer
@@ -610,7 +613,7 @@ def test_a_head_that_does_not_end(service, monkeypatch):
     assert httpx.get(f"{url}/health", verify=False).status_code == 200
 
 
-def test_the_page_needs_nothing_flags_from_options(service):
+def test_the_page_needs_nothing_from_elsewhere(service):
     _, url, _ = service
     page = httpx.get(url, verify=False).text
     assert "http://" not in page and "https://" not in page
@@ -627,7 +630,12 @@ def test_the_page(tmp_path):
         None,
     )
     try:
-        with contextlib.closing(Database(sqlite_url(folder / "store.db"))) as database:
+        at = sqlite_url(folder / "store.db")
+        # a world that plays on the host, and one that nobody but its devices can play: the page died of both
+        host = configure(world="gymnasium:CartPole-v1", epsilon=1.0, local_episodes=2)
+        create_at(at, "host", host, None)
+        create_at(at, "bare", configure(own_policy=4, epsilon=1.0), np.zeros(4, np.float32))
+        with contextlib.closing(Database(at)) as database:
             (tmp_path / "tokens").write_text("\n".join(issue_tokens(database, 2000, 1)))
         join = [
             "join",
@@ -650,6 +658,18 @@ def test_the_page(tmp_path):
             return made if sum(point["success"] is not None for point in made) > 1 else None
 
         points = wait_for(points, "two points of either curve")
+        wish = Rollback("1" * 32, "default", 0, "ada", "a test", int(time.time()))
+        with contextlib.closing(Database(at)) as database, database.writing() as db:
+            ask_rollback(db, wish)
+
+        def shown_to_all():
+            made = httpx.get(f"{url}/v1/models/default/progress", verify=False).json()
+            return (
+                made["restored"]
+                and len(httpx.get(f"{url}/v1/models", verify=False).json()["models"]) == 3
+            )
+
+        wait_for(shown_to_all, "the rollback, and all models")
         assert (
             points[-1]["reports"] > 0
             and 0 <= points[-1]["success"] <= 1
@@ -666,6 +686,8 @@ def test_the_page(tmp_path):
         shown = re.sub("<script.*?</script>", "", seen, flags=re.DOTALL)
         assert "<dd>index</dd>" in shown and "<td>reports: accepted</td>" in shown
         assert shown.count("<polyline") == 2  # the score, and the share of devices that succeed
+        assert all(f"<h2>{name}</h2>" in shown for name in ("bare", "default", "host"))
+        assert "↶ 0" in shown and "the service does not answer" not in shown
     finally:
         for process in (devices, server):
             if process is not None:
