@@ -138,7 +138,7 @@ def test_doctor_says_what_is_there_and_what_is_missing(capsys, monkeypatch):
     assert main(["doctor", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["pgc"] == pgc.__version__ and "cpu" in said["devices"]
-    have, missing = said["extras"]["train"]
+    have, missing = said["extras"]["learn"]
     assert any(name.startswith("jax ") for name in have) and not missing
     import importlib.metadata as metadata
 

@@ -99,14 +99,14 @@ def test_metrics_say_what_the_store_says(alone, operator, tmp_path):
     assert seen["pgc_model_version", "home"] == 1
     assert seen["pgc_requests_total", "accepted", "reports"] == 4
     assert seen["pgc_report_staleness_versions_count", "home"] == 4
-    assert seen["pgc_tokens_usable",] == 0 and seen["pgc_ready",] == 1
+    assert seen["pgc_tokens", "usable"] == 0 and seen["pgc_ready",] == 1
     with alone.database.reading() as db:
         assert seen["pgc_open_offers",] == store.count_offers(db) == 0
     assert seen["pgc_store_bytes",] == operator.watch.seen.store_bytes > 10_000
     alone.issue_tokens(5, 2)
     operator.watch._look()
     seen = values(operator("GET", "/metrics").text)
-    assert seen["pgc_tokens_usable",] == 5 and seen["pgc_tokens_reports_left",] == 10
+    assert seen["pgc_tokens", "usable"] == 5 and seen["pgc_tokens_reports_left",] == 10
 
 
 def test_not_ready_where_the_disk_is_full(alone, operator):
@@ -295,7 +295,10 @@ def test_a_device_with_another_world_is_refused_before_it_pays(tmp_path, capsys)
     try:
         main(["tokens", "issue", str(folder)])
         (tmp_path / "token").write_text(capsys.readouterr().out)
-        main(["provision", str(tmp_path / "ledger.db"), "--limit", "1"])
+        assert (
+            main(["provision", str(tmp_path / "ledger.db"), "--limit", "1", "--device-id", "x"])
+            == 0
+        )
         with contextlib.closing(Database(sqlite_url(folder / "store.db"))) as database:
             with database.reading() as db:
                 card = json.loads(store.load_card(db, "default"))
@@ -317,7 +320,7 @@ def test_a_device_with_another_world_is_refused_before_it_pays(tmp_path, capsys)
                 "--ledger",
                 str(tmp_path / "ledger.db"),
             ]
-            assert main(join) == 2
+            assert main([*join, "--device-id", "x"]) == 2
         said = capsys.readouterr().err
         assert (
             "max_steps = 100, and this device's has 200; nothing was sent and no ε was spent"
@@ -335,7 +338,7 @@ def test_a_device_with_another_world_is_refused_before_it_pays(tmp_path, capsys)
 def serving(app):
     """An application at a port of this machine, without TLS."""
     port = free_port()
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_config=None))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     wait_for(lambda: server.started, "the server")

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import time
 from collections.abc import Callable
+from typing import TextIO
 
 LINES = 10
 """Lines with the same text that are written in one `PERIOD`."""
@@ -22,13 +24,25 @@ OURS = {"ours": True}
 
 def set_up_logs(options: dict[str, str]) -> None:
     """Writes log lines to standard error. `options` has a `level`, and a `format`: text or json."""
-    handler = logging.StreamHandler()
+    handler = ToStandardError()
     lines = "%(asctime)s %(levelname)s %(message)s%(named)s"
     as_text = logging.Formatter(lines, defaults={"named": ""})
     handler.setFormatter(AsJson() if options["format"] == "json" else as_text)
     handler.addFilter(Limited())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("pgc.service").setLevel(options["level"].upper())
+
+
+class ToStandardError(logging.StreamHandler[TextIO]):
+    """Writes to what standard error is at the moment, which embedding programs exchange."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        """Standard error."""
+        return sys.stderr
 
 
 class AsJson(logging.Formatter):
