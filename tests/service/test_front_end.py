@@ -15,7 +15,7 @@ import numpy as np
 from pgc.cli.main import main
 from pgc.config import configure, to_yaml
 from pgc.device.device import Device
-from pgc.service import store
+from pgc.service import history, store
 from pgc.service.admission import Verdict
 from pgc.service.alone import Alone
 from pgc.service.client import ServiceClient
@@ -152,9 +152,9 @@ def test_a_model_that_cannot_be_updated_does_not_hold_up_the_others(tmp_path):
     turns = alone.updater._turns
     wait_for(lambda: alone.updater._turns > turns + 3, "some turns")
     with alone.database.reading() as db:
-        [seen] = store.list_processes(db)
+        [seen] = history.list_processes(db)
         assert store.overview(db)["good"][1] == store.Progress(5, 5, 5)
-    assert seen.name == store.UPDATER and seen.facts["not_updated"] == ["bad"] and alone.leads
+    assert seen.name == history.UPDATER and seen.facts["not_updated"] == ["bad"] and alone.leads
     alone.close()
 
 

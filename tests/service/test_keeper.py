@@ -5,7 +5,7 @@ import pytest
 
 from pgc.config import configure
 from pgc.device.device import Device
-from pgc.service import store
+from pgc.service import store, token_store
 from pgc.service.admission import Issued, Verdict
 from pgc.service.alone import Alone
 from pgc.service.database import sqlite_url
@@ -174,7 +174,7 @@ def test_nothing_links_a_report_to_its_token(made, tmp_path, rng):
     keeper = made
     [token] = keeper.issue_tokens(1, submissions=1)
     fetched = fetch(keeper, token)
-    hashed = store.hash_token(token)
+    hashed = token_store.hash_token(token)
     with keeper.database.reading() as db:
         assert [
             o.token

@@ -320,8 +320,8 @@ def test_files_are_private_whatever_the_umask(tmp_path, umask, monkeypatch):
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600, name
     store.close()
     assert operator_secret(tmp_path) == secret and len(secret) > 40
-    monkeypatch.setenv("PGC_OPERATOR_SECRET", "given")
-    assert operator_secret(tmp_path) == "given"
+    monkeypatch.setenv("PGC_OPERATOR_SECRET", "a secret that is given")
+    assert operator_secret(tmp_path) == "a secret that is given"
 
 
 def test_the_operators_port_needs_its_secret(tmp_path, monkeypatch):

@@ -30,7 +30,7 @@ from pgc.config import configure
 from pgc.device.device import Device
 from pgc.device.ledger import look as look_at_ledger
 from pgc.errors import PgcError
-from pgc.service import store
+from pgc.service import history, store
 from pgc.service.admission import Issued, Verdict
 from pgc.service.alone import Alone
 from pgc.service.app import make_app
@@ -39,6 +39,7 @@ from pgc.service.keeper import Keeper, NoUpdates, issue_tokens
 from pgc.service.logs import AsJson
 from pgc.service.metrics import Metrics
 from pgc.service.operating import make_operator_app
+from pgc.service.private import from_environment, operator_secret
 from pgc.service.scoring import look
 from pgc.service.tls import Files, make_dev_certificates
 from pgc.service.watch import Watch
@@ -163,7 +164,7 @@ def test_not_ready_while_nobody_updates(tmp_path):
     with pytest.raises(NoUpdates):
         front.roll_back("home", 0, who="me", reason="test", seconds=0.2)
     with front.database.reading() as db:
-        assert store.list_rollbacks(db, "home") == []  # it was withdrawn
+        assert history.list_rollbacks(db, "home") == []  # it was withdrawn
     back = Alone(sqlite_url(tmp_path / "store.db"))  # somebody updates again
     front.follower.wait_for_a_look()
     watch.look()
@@ -202,7 +203,10 @@ def test_tokens_come_in_batches(alone, operator, capsys, tmp_path):
     )
     assert operator("POST", "/tokens/revoke", json={}).status_code == 400
     assert operator("POST", "/tokens", json={"label": "north"}).status_code == 400
-    assert operator("POST", "/tokens", json={"expires_in_seconds": -1}).status_code == 400
+    for wrong in ({"days": -1}, {"days": 3, "lable": "x"}, {"expires_in_days": 90}):
+        answer = operator("POST", "/tokens", json=wrong)  # nothing that is misspelt is ignored
+        assert answer.status_code == 422 and list(wrong)[-1] in answer.json()["detail"]
+    assert operator("POST", "/tokens/revoke", json={"label": "nowhere"}).status_code == 404
 
 
 def test_an_offer_can_be_answered_after_its_token_expired(alone, tmp_path):
@@ -223,6 +227,9 @@ def test_going_back_says_who_and_why(alone, operator, tmp_path):
     assert would["would_become_version"] == 3 and would["reports_whose_effect_is_lost"] == 4
     assert alone.models["home"].version == 2  # nothing happened
     assert operator("POST", path).status_code == 400
+    answer = operator("POST", f"{path}?dryrun=true&who=ada&reason=x")
+    assert answer.status_code == 400 and "did you mean dry_run?" in answer.json()["detail"]
+    assert alone.models["home"].version == 2
     asked = operator("POST", f"{path}?who=ada&reason=it%20learnt%20nonsense")
     assert asked.json() == {"version": 3} and alone.models["home"].version == 3
     [kept] = operator("GET", "/models/home/rollbacks").json()["rollbacks"]
@@ -238,14 +245,14 @@ def test_a_rollback_that_nobody_waits_for_any_more_is_refused(alone, tmp_path):
     """The front end that asked was killed, and its operator told nothing."""
     report(alone, tmp_path, 4, "home")
     alone.wait_until_applied()
-    wish = store.Rollback("1" * 32, "home", 0, "ada", "a test", int(time.time()) - 1000)
+    wish = history.Rollback("1" * 32, "home", 0, "ada", "a test", int(time.time()) - 1000)
     with alone.database.writing() as db:
-        store.ask_rollback(db, wish)
+        history.ask_rollback(db, wish)
 
     def answered():
         alone.updater.wake()
         with alone.database.reading() as db:
-            return store.find_rollback(db, wish.id).refused
+            return history.find_rollback(db, wish.id).refused
 
     assert "nobody answered in time" in wait_for(answered, "an answer")
     assert alone.models["home"].version == 1
@@ -357,8 +364,8 @@ def test_the_curve_outlives_the_process(tmp_path):
     first.wait_until_applied()
     made = look(first.database, first.model("home"))
     with first.database.writing() as db:
-        store.add_point(db, "home", made)
-        store.add_point(db, "home", made)  # a second look at a version adds nothing
+        history.add_point(db, "home", made)
+        history.add_point(db, "home", made)  # a second look at a version adds nothing
     first.close()
     front = Keeper(url)
     watch = Watch(front, "here")
@@ -372,15 +379,15 @@ def test_the_curve_outlives_the_process(tmp_path):
 
 def points(keeper):
     with keeper.database.reading() as db:
-        return store.list_points(db, "home")
+        return history.list_points(db, "home")
 
 
 def test_a_long_curve_is_thinned(alone):
     with alone.database.writing() as db:
         for version in range(10, 1600):
-            store.add_point(db, "other", store.Point(version, 10 * version, 1.0, None, None))
-        kept = [point.version for point in store.list_points(db, "other")]
-    assert len(kept) <= store.MOST_POINTS + 1 and (kept[0], kept[-1]) == (10, 1599)
+            history.add_point(db, "other", history.Point(version, 10 * version, 1.0, None, None))
+        kept = [point.version for point in history.list_points(db, "other")]
+    assert len(kept) <= history.MOST_POINTS + 1 and (kept[0], kept[-1]) == (10, 1599)
     quarters = [sum(low <= v < low + 400 for v in kept) for low in (10, 410, 810, 1210)]
     assert min(quarters) > 60, quarters  # the beginning is still there
 
@@ -481,6 +488,31 @@ def test_options_come_from_the_environment_and_a_file(tmp_path, monkeypatch, cap
     file.write_text("dev_tls: perhaps\n")
     assert main(["serve", str(tmp_path / "s"), "--options", str(file)]) == 2
     assert "--dev-tls is set by true or false" in capsys.readouterr().err
+
+
+def test_two_answers_to_one_question_are_refused(tmp_path, monkeypatch, capsys):
+    """A folder with a store and another one in the environment; a variable and a file; what is empty or short."""
+    folder = str(tmp_path)
+    (tmp_path / "store.db").touch()
+    monkeypatch.setenv("PGC_STORE", "postgresql:///elsewhere")
+    for command in (["replay", folder], ["tokens", "count", folder], ["serve", folder]):
+        assert main(command) == 2
+        assert "has a store of its own, and $PGC_STORE names another" in capsys.readouterr().err
+    monkeypatch.setenv("PGC_STORE_FILE", folder)
+    assert main(["inspect"]) == 2
+    assert "$PGC_STORE and $PGC_STORE_FILE are both set" in capsys.readouterr().err
+    monkeypatch.delenv("PGC_STORE")
+    (tmp_path / "address").write_text("sqlite:///nowhere\n")
+    monkeypatch.setenv("PGC_STORE_FILE", str(tmp_path / "address"))
+    assert from_environment("PGC_STORE") == "sqlite:///nowhere"
+    for name, value in (("PGC_STORE_FILE", str(tmp_path / "none")), ("PGC_STORE", " ")):
+        monkeypatch.delenv("PGC_STORE_FILE", raising=False)
+        monkeypatch.setenv(name, value)
+        with pytest.raises(PgcError):
+            from_environment("PGC_STORE")
+    monkeypatch.setenv("PGC_OPERATOR_SECRET", "short")
+    with pytest.raises(PgcError, match="fewer than 16"):
+        operator_secret(tmp_path)
 
 
 def test_a_database_that_is_not_there_yet_is_waited_for(new_database, tmp_path, capsys):

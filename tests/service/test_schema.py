@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sql
 
 from pgc.errors import PgcError
-from pgc.service import schema, store
+from pgc.service import history, schema, store, token_store
 from pgc.service.database import Database
 from tests.waiting import wait_for
 
@@ -120,7 +120,7 @@ def test_sweeping_keeps_what_is_needed(tmp_path):
         store.create_model(db, "m", "", "{}", store.Kept(0, 0, b"", None, b"o", b"p"))
         made = [store.Kept(v, 0, b"", 5 if v == 77 else None, b"o", b"p") for v in range(1, 3001)]
         store.keep_versions(db, "m", 0, made)
-        store.issue_tokens(db, [b"t", b"u"], 5, "b", 0, None)
+        token_store.issue_tokens(db, [b"t", b"u"], 5, "b", 0, None)
         fresh = [store.Issued(9, 123, 500, "m", b"t"), store.Issued(10, 124, 500, "m", b"u")]
         store.admit(db, [store.OfferRequest(offer) for offer in fresh], 100)
         assert store.admit(db, [store.ReportRequest(b"u", "m", 10, 124, b"x")], 100) == [
@@ -146,7 +146,7 @@ def test_sweeping_waits_for_an_offer_that_is_being_made(new_database):
         store.create_model(db, "m", "", "{}", store.Kept(0, 0, b"", None, b"o", b"p"))
         made = [store.Kept(v, 0, b"", None, b"o", b"p") for v in range(1, 1500)]
         store.keep_versions(db, "m", 0, made)
-        store.issue_tokens(db, [b"t"], 5, "b", 0, None)
+        token_store.issue_tokens(db, [b"t"], 5, "b", 0, None)
 
     def sweep():
         with database.writing() as db:
@@ -183,7 +183,7 @@ def test_a_process_says_that_it_lives(kind, tmp_path, request):
     def beat(n):
         try:
             with database.writing() as db:
-                store.beat(db, store.Process("x" * 200, n, {"n": n}))
+                history.beat(db, history.Process("x" * 200, n, {"n": n}))
         except Exception as error:
             failed.append(error)
 
@@ -193,17 +193,17 @@ def test_a_process_says_that_it_lives(kind, tmp_path, request):
     for thread in threads:
         thread.join()
     with database.reading() as db:
-        [one] = store.list_processes(db)
-    assert not failed and len(one.name) == store.NAME and one.facts == {"n": one.seen_at}
+        [one] = history.list_processes(db)
+    assert not failed and len(one.name) == history.NAME and one.facts == {"n": one.seen_at}
     with database.writing() as db:
-        store.end_beat(db, "x" * 200)
-        assert store.list_processes(db) == []
-        store.issue_tokens(db, [b"t", b"u"], 2, "north", 10, 100)
-        store.issue_tokens(db, [b"v"], 1, "south", 20, None)
-        assert store.revoke_batch(db, "south") == 1
-        north = next(b for b in store.list_batches(db, 50) if b.name == "north")
-        assert north.tokens == store.Tally(2, 4, 0, 0, 0)
-        assert store.count_tokens(db, 100) == store.Tally(0, 0, 0, 1, 2)
+        history.end_beat(db, "x" * 200)
+        assert history.list_processes(db) == []
+        token_store.issue_tokens(db, [b"t", b"u"], 2, "north", 10, 100)
+        token_store.issue_tokens(db, [b"v"], 1, "south", 20, None)
+        assert token_store.revoke_batch(db, "south") == 1
+        north = next(b for b in token_store.list_batches(db, 50) if b.name == "north")
+        assert north.tokens == token_store.Tally(2, 4, 0, 0, 0)
+        assert token_store.count_tokens(db, 100) == token_store.Tally(0, 0, 0, 1, 2)
     database.close()
 
 
@@ -213,7 +213,7 @@ def test_postgresql_does_not_remember_which_token_sent_which_report(new_database
     linked = sql.text("SELECT t.hash, r.offer_id FROM tokens t JOIN reports r ON t.xmin = r.xmin")
     with database.writing() as db:
         store.create_model(db, "m", "", "{}", store.Kept(0, 0, b"", None, b"o", b"p"))
-        store.issue_tokens(db, [b"t", b"u"], 5, "b", 0, None)
+        token_store.issue_tokens(db, [b"t", b"u"], 5, "b", 0, None)
     for n, token in enumerate((b"t", b"u")):
         with database.writing() as db:
             store.admit(db, [store.OfferRequest(store.Issued(n, 0, 500, "m", token))], 100)
@@ -225,7 +225,9 @@ def test_postgresql_does_not_remember_which_token_sent_which_report(new_database
         assert len(db.execute(linked).all()) == 2
         store.prune(db, 200)
     with database.reading() as db:
-        assert db.execute(linked).all() == [] and store.count_tokens(db, 200).reports_left == 8
+        assert (
+            db.execute(linked).all() == [] and token_store.count_tokens(db, 200).reports_left == 8
+        )
     database.close()
 
 
@@ -233,7 +235,7 @@ def test_an_offer_of_a_version_that_is_not_kept_is_not_made(address):
     database = Database(address)
     with database.writing() as db:
         store.create_model(db, "m", "", "{}", store.Kept(0, 0, b"", None, b"o", b"p"))
-        store.issue_tokens(db, [b"t"], 5, "b", 0, None)
+        token_store.issue_tokens(db, [b"t"], 5, "b", 0, None)
     with pytest.raises(store.Overtaken), database.writing() as db:
         store.admit(db, [store.OfferRequest(store.Issued(1, 7, 500, "m", b"t"))], 100)
     database.close()

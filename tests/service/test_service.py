@@ -38,13 +38,13 @@ from pgc.service.asking import Surrounded
 from pgc.service.client import ServiceClient
 from pgc.service.creating import create_at
 from pgc.service.database import Database, sqlite_url
+from pgc.service.history import Rollback, ask_rollback
 from pgc.service.keeper import BEHIND, issue_tokens
 from pgc.service.metrics import Metrics
 from pgc.service.operating import make_operator_app
 from pgc.service.protocol import BoundedProtocol
 from pgc.service.replay import replay
 from pgc.service.server import listen
-from pgc.service.store import Rollback, ask_rollback
 from pgc.service.tls import make_dev_certificates
 from pgc.service.watch import Watch
 from pgc.wire import Offer
@@ -238,7 +238,7 @@ def test_serve_tokens_join(tmp_path, capsys, monkeypatch):
             device = [*join, "--ledger", path, "--device-id", f"serial {n}"]
             device += ["--token-file", str(tmp_path / f"{n}")]
             assert main(device) == 2  # no ledger, and a missing one is not made
-            assert "pgc provision gives a device its ledger" in capsys.readouterr().err
+            assert "pgc provision (Device.create in Python) makes one" in capsys.readouterr().err
             for code in (0, 2):  # once in its life
                 made = main(["provision", path, "--limit", "1", "--device-id", f"serial {n}"])
                 assert made == code

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from pgc.cli.fields import Json, OwnMechanism
+from pgc.cli.fields import Json, OwnMechanism, StoreUrl
 from pgc.cli.parsing import parse, print_json
 from pgc.privacy.inspection import inspect as run_inspect
 from pgc.privacy.inspection import inspect_store
 from pgc.randomise.mechanisms.registry import find_mechanism
+from pgc.service.private import STORE, from_environment
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,10 @@ class Inspect:
     service. It changes nothing.
     """
 
-    file: Positional[Path] = Path("service")
-    """The file, a run folder, or a service's folder."""
-    store: str | None = None
-    """The store of a service in PostgreSQL: postgresql://USER@HOST/DATABASE."""
+    file: Positional[Path | None] = None
+    """The file, a run folder, or a service's folder; by default the store that $PGC_STORE names, or
+    the folder service."""
+    store: StoreUrl = None
     offer: Path | None = None
     """The offer that a report answers: with it the report is explained fully."""
     mechanism: OwnMechanism = None
@@ -35,7 +36,12 @@ def inspect(given: list[str]) -> int:
     args = parse(Inspect, "inspect", given)
     if args.mechanism is not None:
         find_mechanism(args.mechanism)  # loading it registers its wire number
-    facts = run_inspect(args.file, args.offer) if args.store is None else inspect_store(args.store)
+    store = args.store or (from_environment(STORE) if args.file is None else None)
+    facts = (
+        run_inspect(args.file or Path("service"), args.offer)
+        if store is None
+        else inspect_store(store)
+    )
     if args.json:
         return print_json(facts)
     for name, value in facts.items():

@@ -138,7 +138,8 @@ def serve(given: list[str]) -> int:
         _wait_for(url, args.wait_seconds)
         _choose_model(url, args)
     with contextlib.ExitStack() as ending:
-        ending.callback(log.info, "stopped; everything is kept")
+        served = False
+        ending.callback(lambda: log.info("stopped; everything is kept") if served else None)
         if args.traces:
             ending.callback(start_traces("serve"))
         listener = ending.enter_context(server.listen(args.host, args.port))
@@ -163,6 +164,7 @@ def serve(given: list[str]) -> int:
         )
         ending.callback(updating.close)
         keeper.wake_updater = updating.wake
+        log.info("store: %s", keeper.database.shown)
         for name, model in keeper.models.items():
             log.info(
                 "%s: version %d, %d reports, ε = %g a report",
@@ -174,6 +176,7 @@ def serve(given: list[str]) -> int:
         watch = Watch(keeper, where)
         watch.updater_pid, watch.updater_starts = updating.pid, lambda: updating.starts
         ending.callback(watch.close)
+        served = True
         server.serve(
             keeper,
             listener,

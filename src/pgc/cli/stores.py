@@ -10,9 +10,7 @@ from pathlib import Path
 
 from pgc.errors import PgcError, first_line, require
 from pgc.service.database import Database, sqlite_url
-from pgc.service.private import from_environment
-
-STORE = "PGC_STORE"
+from pgc.service.private import STORE, from_environment
 
 
 @contextlib.contextmanager
@@ -35,7 +33,15 @@ def store_url(folder: Path, store: str | None, *, make: bool = False) -> str:
     """Returns the address of the store: what is given, or $PGC_STORE, or what is in the file
     $PGC_STORE_FILE, or the folder's own.
     """
-    if url := store or from_environment(STORE):
+    if store:
+        return store
+    if url := from_environment(STORE):
+        own = folder / "store.db"
+        if own.is_file() and url != sqlite_url(own):
+            raise PgcError(
+                f"{folder} has a store of its own, and ${STORE} names another one: unset it, give "
+                "--store, or another folder"
+            )
         return url
     if make:
         folder.mkdir(parents=True, exist_ok=True)

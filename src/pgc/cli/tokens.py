@@ -16,7 +16,7 @@ from pgc.cli.parsing import parse, print_json
 from pgc.errors import PgcError, require
 
 if TYPE_CHECKING:
-    from pgc.service.store import Batch
+    from pgc.service.token_store import Batch
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def tokens(given: list[str]) -> int:
 
 def _tokens(args: Tokens) -> tuple[dict[str, Any], str]:
     from pgc.cli.stores import open_store
-    from pgc.service import store
+    from pgc.service import store, token_store
     from pgc.service.keeper import issue_tokens
 
     database = open_store(args.folder, args.store)
@@ -81,16 +81,16 @@ def _tokens(args: Tokens) -> tuple[dict[str, Any], str]:
         result, said = {"tokens": made}, "\n".join(made)
     elif args.action == "list":
         with database.reading() as db:
-            listed = store.list_batches(db, now)
-        batches = [batch._asdict() | {"tokens": batch.tokens._asdict()} for batch in listed]
+            listed = token_store.list_batches(db, now)
+        batches = [batch.card for batch in listed]
         result, said = {"batches": batches}, _table(listed)
     elif args.action == "count":
         with database.reading() as db:
-            tally = store.count_tokens(db, now)
-        result, said = tally._asdict(), store.in_words(tally)
+            tally = token_store.count_tokens(db, now)
+        result, said = tally._asdict(), token_store.in_words(tally)
     elif args.label is not None:
         with database.writing() as db:
-            revoked = store.revoke_batch(db, args.label)
+            revoked = token_store.revoke_batch(db, args.label)
         if not revoked:
             raise PgcError(f"no batch '{args.label}' has tokens that can still be used")
         result, said = {"revoked": revoked}, f"{revoked} revoked"
@@ -98,7 +98,7 @@ def _tokens(args: Tokens) -> tuple[dict[str, Any], str]:
         given = [one_token()] if args.token_file is None else read_tokens(args.token_file)
         with database.writing() as db:
             for token in given:
-                if not store.revoke_token(db, store.hash_token(token)):
+                if not token_store.revoke_token(db, token_store.hash_token(token)):
                     raise PgcError("there is no such token; nothing was revoked")
         result, said = {"revoked": len(given)}, f"{len(given)} revoked"
     database.close()
@@ -107,13 +107,15 @@ def _tokens(args: Tokens) -> tuple[dict[str, Any], str]:
 
 def _table(batches: Sequence[Batch]) -> str:
     """Returns a line for each batch."""
-    from pgc.service import store
+    from pgc.service import token_store
 
     lines = []
     for batch in batches:
         until = "" if batch.expires_at is None else f" (until {_day(batch.expires_at)})"
         since = "" if batch.issued_at is None else f", issued {_day(batch.issued_at)}{until}"
-        lines.append(f"{batch.name or 'without a label'}{since}: {store.in_words(batch.tokens)}")
+        lines.append(
+            f"{batch.name or 'without a label'}{since}: {token_store.in_words(batch.tokens)}"
+        )
     return "\n".join(lines) or "no tokens were issued yet"
 
 

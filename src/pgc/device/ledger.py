@@ -369,7 +369,10 @@ def _mark_first(marker: Marker, mark: Mark, path: str | os.PathLike[str]) -> Non
 def _about_missing(path: str | os.PathLike[str], device: bytes | None) -> str:
     mark = None if device is None else Marker.of(device).read()
     if mark is None:
-        return f"there is no ledger {path}; Ledger.create makes one, once in the life of a device"
+        return (
+            f"there is no ledger {path}; pgc provision (Device.create in Python) makes one, once "
+            "in the life of a device"
+        )
     return (
         f"there is no ledger {path}, and this device had one that had spent at least "
         f"{epsilon_text(mark.spent)}: put that file back. A new one would be a second budget"

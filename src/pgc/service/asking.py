@@ -12,6 +12,7 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -109,6 +110,14 @@ def explained(app: FastAPI) -> FastAPI:
 
     unwritten = later(503, "the store cannot be written now; send the same again")
     gone = later(503, "the version of this offer is no longer kept; ask again when it has expired")
+
+    async def misread(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        return said(422, f"{where[:50]}: {first['msg']}")
+
+    app.add_exception_handler(RequestValidationError, misread)
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(PgcError, refused)
     app.add_exception_handler(Malformed, refused)

@@ -80,7 +80,7 @@ class ServiceClient:
             base_url=address, verify=_trusting(ca), timeout=30, headers=headers, trust_env=trust
         )
         self._url, self._model, self._patience, self._sleep = url, model, patience, sleep
-        self._ahead = 0.0
+        self._ahead, self._told = 0.0, False
 
     def __enter__(self) -> ServiceClient:
         return self
@@ -144,6 +144,12 @@ class ServiceClient:
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
                     raise PgcError(_about_certificate(str(error))) from None
                 why = str(error) or type(error).__name__
+            if not self._told:
+                self._told = True
+                log.warning(
+                    "%s does not answer as it should (%s); trying again for up to %g s",
+                    *(self._url, why, self._patience),
+                )
             wait *= CHANCE.uniform(0.5, 1.5)
             if time.monotonic() + wait > until:
                 raise PgcError(f"gave up on {self._url} after {self._patience:g} s: {why}")

@@ -156,6 +156,11 @@ class Database:
                 finally:
                     db.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY}")
 
+    @property
+    def shown(self) -> str:
+        """The store's address for people, without a password."""
+        return self.engine.url.render_as_string().replace("+psycopg", "")
+
     def size(self) -> int:
         """Returns how many bytes the store takes on its disk."""
         with self.reading() as db:

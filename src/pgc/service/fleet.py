@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pgc.device import Device, Ledger, LedgerError
+from pgc.device import Device, Ledger
 from pgc.errors import PgcError
 from pgc.local_training import definition
 from pgc.local_training.numpy_player import NumpyPlayer
@@ -124,13 +124,6 @@ class Fleet:
 def open_ledger(path: Path, limit: float | None, device_id: str | None) -> Ledger:
     """Returns the ledger that a device has; a new one only for a simulated device, with `limit`."""
     if path.exists() or limit is None:
-        try:
-            return Ledger.open(path, device_id=device_id)
-        except LedgerError as error:
-            if path.exists():
-                raise
-            raise PgcError(
-                f"{error}. pgc provision gives a device its ledger, once in its life"
-            ) from None
+        return Ledger.open(path, device_id=device_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     return Ledger.create(path, limit)

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sql
 
 from pgc.errors import PgcError, first_line
-from pgc.service import store
+from pgc.service import history, store, token_store
 from pgc.service.database import driver_url
 from pgc.service.schema import SCHEMA_VERSION, models, reports, schema
 
@@ -49,15 +49,15 @@ def _facts(db: sql.Connection) -> Facts:
     facts: Facts = {
         "this is": "the store of an aggregator: all that it keeps",
         "models": [_of_model(db, name) for name in store.list_models(db)] or "none yet",
-        "tokens": store.in_words(store.count_tokens(db, now)),
-        "batches": len(store.list_batches(db, now)),
+        "tokens": token_store.in_words(token_store.count_tokens(db, now)),
+        "batches": len(token_store.list_batches(db, now)),
         "open offers": f"{opened}: the only rows that name a token together with an offer; each is "
         "deleted with the commit of its report",
         "reports": _of_reports(db),
-        "processes": [f"{p.name}, seen {_minute(p.seen_at)}" for p in store.list_processes(db)]
+        "processes": [f"{p.name}, seen {_minute(p.seen_at)}" for p in history.list_processes(db)]
         or "none lately",
     }
-    back = [wish for name in store.list_models(db) for wish in store.list_rollbacks(db, name)]
+    back = [wish for name in store.list_models(db) for wish in history.list_rollbacks(db, name)]
     facts["went back"] = [
         f"{w.model} to version {w.version}, by {w.who}: {w.reason}" for w in back if w.made
     ] or "never"
@@ -72,7 +72,7 @@ def _of_model(db: sql.Connection, name: str) -> str:
     promise = (
         "" if not card else f"; {card['mechanism']}, ε = {card['epsilon_per_report']:g} a report"
     )
-    points = [p for p in store.list_points(db, name) if p.score is not None]
+    points = [p for p in history.list_points(db, name) if p.score is not None]
     score = f"; score {points[-1].score:.4g} at version {points[-1].version}" if points else ""
     return (
         f"{name}: version {newest.version}, {accepted} reports, {accepted - newest.applied} of "

@@ -21,7 +21,7 @@ from typing import Any
 import sqlalchemy as sql
 
 from pgc.errors import PgcError
-from pgc.service import store
+from pgc.service import history, store, token_store
 from pgc.service.admission import Issued, OfferRequest, ReportRequest, Verdict
 from pgc.service.database import Database
 from pgc.service.follower import Follower, Handed
@@ -86,7 +86,7 @@ class Keeper:
             raise Behind
         expires_at = int(self.clock()) + self.offer_seconds
         fresh = Issued(
-            secrets.randbits(64), model.version, expires_at, name, store.hash_token(token)
+            secrets.randbits(64), model.version, expires_at, name, token_store.hash_token(token)
         )
         return self._submit("offers", OfferRequest(fresh))
 
@@ -118,7 +118,7 @@ class Keeper:
         except Malformed:
             self.counts["reports", MALFORMED] += 1
             raise
-        request = ReportRequest(store.hash_token(token), name, offer_id, version, payload)
+        request = ReportRequest(token_store.hash_token(token), name, offer_id, version, payload)
         future = self._submit("reports", request)
         future.add_done_callback(lambda done: self._answer(name, version, done))
         return future
@@ -155,7 +155,7 @@ class Keeper:
     def revoke_token(self, token: str) -> bool:
         """Revokes a token, so that it gets no offers any more. Returns whether it was known."""
         with self.database.writing() as db:
-            return store.revoke_token(db, store.hash_token(token))
+            return token_store.revoke_token(db, token_store.hash_token(token))
 
     def roll_back(
         self, name: str, version: int, *, who: str, reason: str, seconds: float = 30.0
@@ -166,23 +166,25 @@ class Keeper:
         so many seconds, the wish is withdrawn and refused.
         """
         self._model(name)
-        wish = store.Rollback(secrets.token_hex(16), name, version, who, reason, int(self.clock()))
+        wish = history.Rollback(
+            secrets.token_hex(16), name, version, who, reason, int(self.clock())
+        )
         with self.database.writing() as db:
-            store.ask_rollback(db, wish)
+            history.ask_rollback(db, wish)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.wake_updater()
             time.sleep(0.05)
             with self.database.reading() as db:
-                found = store.find_rollback(db, wish.id)
+                found = history.find_rollback(db, wish.id)
             if found is not None and found.refused is not None:
                 raise PgcError(found.refused)
             if found is not None and found.made is not None:
                 self.follower.wait_for_a_look()
                 return found.made
         with self.database.writing() as db:
-            withdrawn = store.withdraw_rollback(db, wish.id)
-            found = store.find_rollback(db, wish.id)
+            withdrawn = history.withdraw_rollback(db, wish.id)
+            found = history.find_rollback(db, wish.id)
         if withdrawn:
             raise NoUpdates("no process updates θ at the moment, so nothing was rolled back")
         assert found is not None
@@ -251,12 +253,12 @@ def issue_tokens(
     now = int(time.time())
     expires_at = None if seconds is None else now + int(seconds)
     made = [secrets.token_urlsafe(32) for _ in range(count)]
-    hashes = [store.hash_token(token) for token in made]
+    hashes = [token_store.hash_token(token) for token in made]
     day = time.strftime("%Y-%m-%d", time.gmtime(now))
     name = batch if batch is not None else f"{day}.{secrets.token_hex(3)}"
     try:
         with database.writing() as db:
-            store.issue_tokens(db, hashes, submissions, name, now, expires_at)
+            token_store.issue_tokens(db, hashes, submissions, name, now, expires_at)
     except sql.exc.IntegrityError:
         raise PgcError(f"there is a batch of tokens '{name}' already; give another label") from None
     return made

@@ -41,7 +41,7 @@ class ToStandardError(logging.StreamHandler[TextIO]):
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]
-        """Standard error."""
+        """Standard error as it is now."""
         return sys.stderr
 
 

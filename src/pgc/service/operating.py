@@ -22,11 +22,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pgc import __version__
-from pgc.errors import PgcError
-from pgc.service import is_loopback, store
+from pgc.errors import PgcError, did_you_mean
+from pgc.service import history, is_loopback, store, token_store
 from pgc.service.app import add_page, add_public
 from pgc.service.asking import Refused, explained, known, said
 from pgc.service.keeper import Keeper, NoUpdates
@@ -34,16 +34,22 @@ from pgc.service.metrics import Metrics
 from pgc.service.watch import Watch
 
 
-class NewTokens(BaseModel):
-    """What tokens to issue."""
+class Asked(BaseModel):
+    """A JSON body with these fields and no others: one that is misspelt must not be ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewTokens(Asked):
+    """What tokens to issue, with the words of `pgc tokens issue`."""
 
     count: int = Field(1, ge=1, le=10**6)
     submissions: int = Field(1, ge=1, lt=2**31)
     label: str | None = None
-    expires_in_seconds: float | None = None
+    days: float | None = Field(None, gt=0, le=10**4)
 
 
-class Revoked(BaseModel):
+class Revoked(Asked):
     """What tokens to revoke: these, or a batch by its label."""
 
     tokens: list[str] = []
@@ -96,7 +102,7 @@ def make_operator_app(
         """Issues a batch of tokens, and returns them: they are not stored."""
         made = await asyncio.to_thread(
             keeper.issue_tokens, wanted.count, wanted.submissions,
-            batch=wanted.label, seconds=wanted.expires_in_seconds,
+            batch=wanted.label, seconds=None if wanted.days is None else wanted.days * store.DAY,
         )  # fmt: skip
         return {"tokens": made}
 
@@ -107,10 +113,17 @@ def make_operator_app(
 
     @app.post("/models/{model}/rollback/{version}")
     async def roll_back(
-        model: str, version: int, who: str = "", reason: str = "", dry_run: bool = False
+        request: Request,
+        model: str,
+        version: int,
+        who: str = "",
+        reason: str = "",
+        dry_run: bool = False,
     ) -> dict[str, Any]:
         """Rolls a model back: makes a new version with an earlier θ, and returns its number."""
-        name = known(keeper, model)
+        name, choices = known(keeper, model), ("who", "reason", "dry_run")
+        for given in set(request.query_params) - set(choices):
+            raise Refused(400, f"there is no '{given[:50]}'{did_you_mean(given, choices)}")
         if not 0 <= version < 2**32:
             raise Refused(404, f"{model} has no such version")
         if dry_run:
@@ -131,9 +144,9 @@ def make_operator_app(
     async def rollbacks(model: str) -> dict[str, Any]:
         """Who went back, to what, and why: the newest hundred."""
 
-        def listed() -> list[store.Rollback]:
+        def listed() -> list[history.Rollback]:
             with keeper.database.reading() as db:
-                return store.list_rollbacks(db, known(keeper, model))
+                return history.list_rollbacks(db, known(keeper, model))
 
         return {"rollbacks": [wish._asdict() for wish in await asyncio.to_thread(listed)]}
 
@@ -155,16 +168,8 @@ def _given(request: Request) -> bytes:
 
 def _batches(keeper: Keeper) -> list[dict[str, Any]]:
     with keeper.database.reading() as db:
-        listed = store.list_batches(db, int(keeper.clock()))
-    return [
-        {
-            "label": batch.name,
-            "issued_at": batch.issued_at,
-            "expires_at": batch.expires_at,
-            **batch.tokens._asdict(),
-        }
-        for batch in listed
-    ]
+        listed = token_store.list_batches(db, int(keeper.clock()))
+    return [batch.card for batch in listed]
 
 
 def _revoke(keeper: Keeper, which: Revoked) -> int:
@@ -172,8 +177,11 @@ def _revoke(keeper: Keeper, which: Revoked) -> int:
         raise Refused(400, "give either tokens or a label")
     with keeper.database.writing() as db:
         if which.label is not None:
-            return store.revoke_batch(db, which.label)
-        return sum(store.revoke_token(db, store.hash_token(token)) for token in which.tokens)
+            if not (revoked := token_store.revoke_batch(db, which.label)):
+                raise Refused(404, f"no batch '{which.label[:50]}' has tokens that can be used")
+            return revoked
+        hashes = [token_store.hash_token(token) for token in which.tokens]
+        return sum(token_store.revoke_token(db, one) for one in hashes)
 
 
 def _would(keeper: Keeper, watch: Watch, name: str, version: int) -> dict[str, Any]:

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from pgc.errors import PgcError
 
+STORE = "PGC_STORE"
+"""The environment variable that can hold the address of a store."""
+SHORTEST = 16
+"""Characters of an operator's secret, at least: openssl rand -hex 32 prints 64."""
 SECRET = "PGC_OPERATOR_SECRET"
 """The environment variable that can hold the operator's secret."""
 
@@ -16,10 +20,14 @@ def from_environment(name: str) -> str | None:
     """Returns the environment variable NAME, or what is in the file that NAME_FILE names, which is
     where containers have their secrets; None if neither is set.
     """
-    if given := os.environ.get(name, "").strip():  # a secret often ends with a newline
-        return given
-    file = os.environ.get(f"{name}_FILE")
-    if not file:
+    given, file = os.environ.get(name), os.environ.get(f"{name}_FILE")
+    if given is not None and file is not None:
+        raise PgcError(f"${name} and ${name}_FILE are both set: which of them counts?")
+    if given is not None:
+        if not given.strip():
+            raise PgcError(f"${name} is empty; unset it, or give it a value")
+        return given.strip()  # a secret often ends with a newline
+    if file is None:
         return None
     try:
         found = Path(file).read_text(encoding="utf-8").strip()
@@ -45,6 +53,10 @@ def operator_secret(folder: Path) -> str:
     which is made if it is missing.
     """
     if given := from_environment(SECRET):
+        if len(given) < SHORTEST:
+            raise PgcError(
+                f"the operator's secret has fewer than {SHORTEST} characters (${SECRET})"
+            )
         return given
     path = folder / "operator.secret"
     folder.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from pgc.config import to_yaml
 from pgc.engines import jobs
 from pgc.engines.evaluation import greedy_scores
 from pgc.errors import first_line
-from pgc.service import store
+from pgc.service import history, store
 from pgc.service.database import Database
 from pgc.service.model import Model
 from pgc.service.traces import traced
@@ -66,11 +66,11 @@ class Scorer:
         with traced("score", model=model.name, version=version):
             made = look(self._database, model)
         with self._database.writing() as db:
-            store.add_point(db, model.name, made)
+            history.add_point(db, model.name, made)
         self._seen[model.name] = version
 
 
-def look(database: Database, model: Model) -> store.Point:
+def look(database: Database, model: Model) -> history.Point:
     """Returns where a model stands now."""
     training, published, score_bit = model.training, model.published, model.score_bit
     with database.reading() as db:
@@ -90,4 +90,4 @@ def look(database: Database, model: Model) -> store.Point:
         rate = float(score_bit.success_rate(np.array(sum(map(bool, bits))), len(bits)))
         success = min(1.0, max(0.0, rate))
         margin = 2 * float(score_bit.deviation(len(bits)))
-    return store.Point(published.version, received, score, success, margin)
+    return history.Point(published.version, received, score, success, margin)

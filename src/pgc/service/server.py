@@ -156,7 +156,9 @@ def serve(
     async def serve_all() -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, renew)
         renewing = asyncio.create_task(_look_at(certificate, renew)) if certificate else None
-        log.info("listening at %s", watch.where)
+        at = "" if operating is None else operating.listener.getsockname()
+        words = f", for the operator at {at[0]}:{at[1]}" if at else ""
+        log.info("listening at %s%s", watch.where, words)
         try:
             await asyncio.gather(
                 *(server.serve([on]) for server, on in zip(servers, listeners, strict=True))

@@ -1,42 +1,25 @@
-"""What is read from and written to a store.
+"""What is read from and written to a store: models, versions, offers and reports.
 
-Each function is one or a few statements; transactions are the caller's.
+Each function is one or a few statements; transactions are the caller's. Tokens are in
+`token_store.py`, and what is kept for people in `history.py`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sql
-from sqlalchemy.dialects import postgresql, sqlite
 
 from pgc.errors import PgcError
 from pgc.service.admission import Admission, Issued, OfferRequest, ReportRequest, Verdict
-from pgc.service.schema import (
-    batches,
-    models,
-    offers,
-    points,
-    processes,
-    reports,
-    rollbacks,
-    tokens,
-    versions,
-)
+from pgc.service.schema import batches, models, offers, processes, reports, tokens, versions
 
 HOUR, DAY = 3600, 86_400
 EVERY = 1000
 """The newest EVERY versions are kept, and of older ones every EVERY-th."""
 
-MOST_POINTS = 400
-"""Points of a model's curve that are kept. When there are more, the one goes that the curve misses
-least: whose neighbours are nearest to each other, in reports."""
-NAME = 128
-"""Characters of a process's name."""
 UNLINKED = 100_000
 UNLINK = sql.text(
     'UPDATE tokens SET "left" = "left" WHERE hash IN '
@@ -71,109 +54,6 @@ class Accepted(NamedTuple):
 
 class Overtaken(Exception):
     """A version was made in the meantime, by another process or by rolling back."""
-
-
-# Tokens
-
-
-def hash_token(token: str) -> bytes:
-    """Returns the hash of a token, which is all that is stored of it and all that is compared.
-
-    Tokens are 256 random bits: a plain hash is enough, and how long a look-up takes says nothing
-    about the token, since nobody can choose the hash of what they guess.
-    """
-    return hashlib.sha256(b"pgc token 1" + token.encode("utf-8", "surrogateescape")).digest()
-
-
-def issue_tokens(
-    db: sql.Connection,
-    hashes: Sequence[bytes],
-    submissions: int,
-    batch: str,
-    now: int,
-    expires_at: int | None,
-) -> None:
-    """Adds tokens by their hashes, each good for `submissions` reports, as a batch of this name."""
-    db.execute(batches.insert().values(name=batch, issued_at=now, expires_at=expires_at))
-    rows = [{"hash": h, "left": submissions, "revoked": False, "batch": batch} for h in hashes]
-    db.execute(tokens.insert(), rows)
-
-
-def revoke_token(db: sql.Connection, hashed: bytes) -> bool:
-    """Revokes a token, so that it gets no offers and its reports are refused.
-
-    Returns whether there was such a token.
-    """
-    return bool(
-        db.execute(tokens.update().where(tokens.c.hash == hashed).values(revoked=True)).rowcount
-    )
-
-
-def revoke_batch(db: sql.Connection, batch: str) -> int:
-    """Revokes the tokens of a batch that have reports left. Returns how many there were."""
-    which = (tokens.c.batch == batch) & ~tokens.c.revoked & (tokens.c.left > 0)
-    return int(db.execute(tokens.update().where(which).values(revoked=True)).rowcount)
-
-
-class Tally(NamedTuple):
-    """How many tokens there are of each kind."""
-
-    usable: int
-    reports_left: int
-    used_up: int
-    revoked: int
-    expired: int
-
-
-class Batch(NamedTuple):
-    """Tokens that were issued together."""
-
-    name: str
-    """Its label. Tokens of a pgc that knew no batches are in one without a name."""
-    issued_at: int | None
-    expires_at: int | None
-    """From when on its tokens get no offers; None for never."""
-    tokens: Tally
-
-
-def list_batches(db: sql.Connection, now: int) -> list[Batch]:
-    """Returns every batch of tokens with its counts, the one that was issued last first."""
-
-    def count(which: sql.ColumnElement[bool]) -> sql.ColumnElement[int]:
-        return sql.func.coalesce(sql.func.sum(sql.case((which, 1), else_=0)), 0)
-
-    fresh, gone = ~tokens.c.revoked & (tokens.c.left > 0), batches.c.expires_at <= now
-    usable = fresh & sql.func.coalesce(~gone, sql.true())
-    query = (
-        sql.select(
-            tokens.c.batch,
-            batches.c.issued_at,
-            batches.c.expires_at,
-            count(usable),
-            sql.func.coalesce(sql.func.sum(sql.case((usable, tokens.c.left), else_=0)), 0),
-            count(~tokens.c.revoked & (tokens.c.left == 0)),
-            count(tokens.c.revoked),
-            count(fresh & gone),
-        )
-        .select_from(tokens.outerjoin(batches, tokens.c.batch == batches.c.name))
-        .group_by(tokens.c.batch, batches.c.issued_at, batches.c.expires_at)
-        .order_by(sql.func.coalesce(batches.c.issued_at, 0).desc(), tokens.c.batch)
-    )
-    return [Batch(row[0], row[1], row[2], Tally(*map(int, row[3:]))) for row in db.execute(query)]
-
-
-def count_tokens(db: sql.Connection, now: int) -> Tally:
-    """Counts the tokens of all batches: usable, used up, revoked, expired."""
-    each = [batch.tokens for batch in list_batches(db, now)]
-    return Tally(*(sum(column) for column in zip(*each, strict=True))) if each else Tally(*[0] * 5)
-
-
-def in_words(tally: Tally) -> str:
-    """Returns the counts as a line for people."""
-    return (
-        f"{tally.usable} usable, for {tally.reports_left} reports; {tally.used_up} used up; "
-        f"{tally.revoked} revoked; {tally.expired} expired"
-    )
 
 
 # Offers and reports
@@ -505,144 +385,6 @@ def list_versions(db: sql.Connection, model: str, most: int | None) -> list[List
         .limit(most)
     )
     return [Listed(*row) for row in db.execute(query)]
-
-
-# Rolling back
-
-
-class Rollback(NamedTuple):
-    """An operator's wish to go back, and what became of it."""
-
-    id: str
-    model: str
-    version: int
-    who: str
-    reason: str
-    asked_at: int
-    made: int | None = None
-    refused: str | None = None
-
-
-def ask_rollback(db: sql.Connection, wish: Rollback) -> None:
-    """Writes down a wish; the process that updates fulfils it."""
-    db.execute(rollbacks.insert().values(wish._asdict()))
-
-
-def withdraw_rollback(db: sql.Connection, wish: str) -> bool:
-    """Takes back a wish that nobody has answered. Returns whether it was still open."""
-    return bool(db.execute(rollbacks.delete().where(_open(), rollbacks.c.id == wish)).rowcount)
-
-
-def open_rollbacks(db: sql.Connection) -> list[Rollback]:
-    """Returns the wishes that are not answered yet, in their order."""
-    query = sql.select(rollbacks).where(_open()).order_by(rollbacks.c.asked_at, rollbacks.c.id)
-    return [Rollback(**row._mapping) for row in db.execute(query)]
-
-
-def answer_rollback(
-    db: sql.Connection, wish: str, *, made: int | None = None, refused: str | None = None
-) -> bool:
-    """Says what became of a wish. Returns whether it was still open."""
-    query = rollbacks.update().where(_open(), rollbacks.c.id == wish)
-    return bool(db.execute(query.values(made=made, refused=refused)).rowcount)
-
-
-def list_rollbacks(db: sql.Connection, model: str, most: int = 100) -> list[Rollback]:
-    """Returns the newest wishes of a model, the newest first."""
-    query = (
-        sql.select(rollbacks)
-        .where(rollbacks.c.model == model)
-        .order_by(rollbacks.c.asked_at.desc(), rollbacks.c.id)
-        .limit(most)
-    )
-    return [Rollback(**row._mapping) for row in db.execute(query)]
-
-
-def find_rollback(db: sql.Connection, wish: str) -> Rollback | None:
-    """Returns a wish by its number."""
-    row = db.execute(sql.select(rollbacks).where(rollbacks.c.id == wish)).first()
-    return None if row is None else Rollback(**row._mapping)
-
-
-def _open() -> sql.ColumnElement[bool]:
-    return rollbacks.c.made.is_(None) & rollbacks.c.refused.is_(None)
-
-
-# How learning goes, and who is at work
-
-
-class Point(NamedTuple):
-    """Where a model stood when one of its versions was looked at."""
-
-    version: int
-    reports: int
-    score: float | None
-    """Greedy score of the averaged policy in the world with its usual ψ; None if nobody but the
-    devices can play it."""
-    success: float | None
-    """The share of successes among the last devices, estimated from noisy booleans; None if reports
-    carry none."""
-    margin: float | None
-    """Two standard deviations of `success`."""
-
-
-def add_point(db: sql.Connection, model: str, point: Point) -> None:
-    """Adds a point to a model's curve, and thins the curve if it has become long."""
-    known = [(p.version, p.reports) for p in list_points(db, model)]
-    if point.version in (version for version, _ in known):
-        return
-    db.execute(points.insert().values(model=model, **point._asdict()))
-    if len(known) >= MOST_POINTS:
-        gaps = [
-            (after[1] - before[1], here[0])
-            for before, here, after in zip(known, known[1:], known[2:], strict=False)
-        ]
-        least = points.c.version == min(gaps)[1]
-        db.execute(points.delete().where(points.c.model == model, least))
-
-
-def list_points(db: sql.Connection, model: str) -> list[Point]:
-    """Returns a model's curve, in the order of versions."""
-    columns = (points.c[name] for name in Point._fields)
-    query = sql.select(*columns).where(points.c.model == model).order_by(points.c.version)
-    return [Point(*row) for row in db.execute(query)]
-
-
-UPDATER = "updater"
-"""The name under which the process that updates says that it lives; others have an address in
-theirs."""
-
-
-class Process(NamedTuple):
-    """A process that serves or updates."""
-
-    name: str
-    seen_at: int
-    facts: dict[str, Any]
-
-
-def beat(db: sql.Connection, process: Process) -> None:
-    """Writes when a process was last alive, and its counters, so that every front end can show
-    them.
-    """
-    row = {"seen_at": process.seen_at, "facts": json.dumps(process.facts)}
-    insert = postgresql.insert if db.dialect.name == "postgresql" else sqlite.insert
-    db.execute(
-        insert(processes)
-        .values(name=process.name[:NAME], **row)
-        .on_conflict_do_update(index_elements=["name"], set_=row)
-    )
-
-
-def end_beat(db: sql.Connection, name: str) -> None:
-    """Says that a process has ended."""
-    db.execute(processes.delete().where(processes.c.name == name[:NAME]))
-
-
-def list_processes(db: sql.Connection) -> list[Process]:
-    """Returns the processes that were seen lately, by their names."""
-    query = sql.select(processes).order_by(processes.c.name)
-    return [Process(row.name, row.seen_at, json.loads(row.facts)) for row in db.execute(query)]
 
 
 def list_restored(db: sql.Connection, model: str) -> list[Listed]:

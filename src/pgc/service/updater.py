@@ -18,7 +18,7 @@ import sqlalchemy as sql
 
 from pgc.config import from_yaml
 from pgc.errors import PgcError, first_line, refuse_code
-from pgc.service import store
+from pgc.service import history, store
 from pgc.service.database import Database
 from pgc.service.lease import Lease
 from pgc.service.model import Model, Published
@@ -140,7 +140,7 @@ class Updater:
 
     def _lead(self) -> None:
         with self._database.reading() as db:
-            listed, wishes = store.list_models(db), store.open_rollbacks(db)
+            listed, wishes = store.list_models(db), history.open_rollbacks(db)
         for name, config in listed.items():
             if time.monotonic() < self._broken.get(name, 0.0):
                 continue
@@ -174,7 +174,7 @@ class Updater:
             self._beaten = now
             with self._lease.writing() as db:
                 facts = {"where": self._where, "not_updated": sorted(self._broken)}
-                store.beat(db, store.Process(store.UPDATER, int(time.time()), facts))
+                history.beat(db, history.Process(history.UPDATER, int(time.time()), facts))
                 for name, seq in self._applied.items():
                     if seq != self._told_consumed.get(name):
                         store.set_consumed(db, name, seq)
@@ -248,7 +248,7 @@ class Updater:
         if made:
             self._told()
 
-    def _fulfil(self, wish: store.Rollback) -> None:
+    def _fulfil(self, wish: history.Rollback) -> None:
         """Answers a request to roll back, whatever comes of it."""
         if wish.asked_at < time.time() - OLDEST_ROLLBACK:
             why = "nobody answered in time, so whoever asked was told that nothing happened"
@@ -264,9 +264,9 @@ class Updater:
                 self._applied.pop(wish.model, None)  # it is loaded again
                 why = first_line(error)
         with self._lease.writing() as db:
-            store.answer_rollback(db, wish.id, refused=why)
+            history.answer_rollback(db, wish.id, refused=why)
 
-    def _roll_back(self, model: Model, wish: store.Rollback) -> None:
+    def _roll_back(self, model: Model, wish: history.Rollback) -> None:
         """Restores an earlier version under the next number.
 
         Reports accepted until now stay counted, but those that wait in the buffer are dropped.
@@ -277,10 +277,10 @@ class Updater:
             try:
                 old, newest, accepted = store.lock_for_rollback(db, model.name, wish.version)
             except PgcError as error:
-                store.answer_rollback(db, wish.id, refused=str(error))
+                history.answer_rollback(db, wish.id, refused=str(error))
                 return
             state = model.rolled_back(model.unpack(old.state), model.unpack(newest.state), accepted)
-            if not store.answer_rollback(db, wish.id, made=int(state.version)):
+            if not history.answer_rollback(db, wish.id, made=int(state.version)):
                 return  # it was withdrawn meanwhile
             model.state = state
             published = model.as_published(state)

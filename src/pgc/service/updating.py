@@ -29,7 +29,7 @@ log = logging.getLogger("pgc.service")
 
 
 def main() -> None:
-    """Stands by until the lease is free, and then updates, as long as it gets it."""
+    """Stands by for the lease, and updates as long as it is held."""
     # Ctrl-C goes to every process of a terminal; the front end says when this one ends
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -42,7 +42,7 @@ def main() -> None:
     try:
         database = Database(given["store"])
         lease = Lease(database)
-        while not ended.is_set() and not _free(lease):
+        while not ended.is_set() and not _taken(lease):
             ended.wait(STANDBY_SECONDS)
         if not ended.is_set():
             _update(database, lease, given, ended, accepted)
@@ -55,15 +55,13 @@ def main() -> None:
     os._exit(0)
 
 
-def _free(lease: Lease) -> bool:
-    """Returns whether the lease is free. It is not kept: until JAX is imported nobody uses it."""
+def _taken(lease: Lease) -> bool:
     try:
         return lease.take()
     except Exception as error:  # the database is away: it is asked again
         log.debug("no lease: %s", first_line(error))
-        return False
-    finally:
         lease.leave()
+        return False
 
 
 def _update(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from pgc import __version__
 from pgc.errors import first_line
-from pgc.service import store
+from pgc.service import history, store, token_store
 from pgc.service.admission import Verdict
 from pgc.service.keeper import BUSY, Keeper
 from pgc.service.logs import OURS
@@ -26,9 +26,9 @@ FIRST_LOOKS = 1.0, 60.0
 """Seconds between two looks while no process that updates was seen, and for how long at most."""
 RESTS = 50
 """A look is followed by a pause of at least so many times the time that it took."""
-LONGEST_PAUSE = 45.0
+LONGEST_PAUSE = 30.0
 """But never by a longer one: how the service does must stay known."""
-GONE_SECONDS = 150.0
+GONE_SECONDS = 75.0
 """Seconds after which a process that says nothing counts as gone."""
 STUCK_SECONDS = 60.0
 """Seconds without an update, while accepted reports wait for one, after which a front end is not
@@ -42,13 +42,13 @@ NORMAL = ("issued", "accepted", "duplicate", Verdict.USED_UP.value)
 class Seen:
     """What the last look saw."""
 
-    tokens: store.Tally = field(default_factory=lambda: store.Tally(0, 0, 0, 0, 0))
+    tokens: token_store.Tally = field(default_factory=lambda: token_store.Tally(0, 0, 0, 0, 0))
     open_offers: int = 0
     store_bytes: int = 0
-    points: dict[str, list[store.Point]] = field(default_factory=dict)
+    points: dict[str, list[history.Point]] = field(default_factory=dict)
     restored: dict[str, list[store.Listed]] = field(default_factory=dict)
     """Of each model, the versions that restored earlier ones."""
-    others: tuple[store.Process, ...] = ()
+    others: tuple[history.Process, ...] = ()
     """The other front ends."""
     updater: str | None = None
     """Where the process that updates runs; None if there was none lately."""
@@ -69,7 +69,7 @@ class Watch:
         self._keeper = keeper
         self.begun = time.monotonic()
         self.where = where
-        self.name = f"{os.getpid()}.{secrets.token_hex(2)} {where}"[: store.NAME]
+        self.name = f"{os.getpid()}.{secrets.token_hex(2)} {where}"[: history.NAME]
         self.seen = Seen()
         self.latency: Callable[[], dict[str, float]] = dict
         """Returns the median and the 99th percentile of answers lately, in seconds."""
@@ -94,7 +94,7 @@ class Watch:
         self._thread.join(SILENT_SECONDS)
         try:
             with self._keeper.database.writing() as db:
-                store.end_beat(db, self.name)
+                history.end_beat(db, self.name)
         except Exception as error:
             log.debug("nobody was told of the end: %s", first_line(error))
 
@@ -160,27 +160,27 @@ class Watch:
     def _look(self) -> None:
         keeper = self._keeper
         with keeper.database.reading() as db:
-            processes = store.list_processes(db)
-            tokens = store.count_tokens(db, int(keeper.clock()))
+            processes = history.list_processes(db)
+            tokens = token_store.count_tokens(db, int(keeper.clock()))
             opened = store.count_offers(db)
-            points = {name: store.list_points(db, name) for name in list(keeper.models)}
+            points = {name: history.list_points(db, name) for name in list(keeper.models)}
             restored = {name: store.list_restored(db, name) for name in list(keeper.models)}
         alive = [one for one in processes if self._lives(one)]
         self._beats = {one.name: self._beats[one.name] for one in processes}
-        updater = next((one for one in alive if one.name == store.UPDATER), None)
+        updater = next((one for one in alive if one.name == history.UPDATER), None)
         self.seen = Seen(
             tokens=tokens,
             open_offers=opened,
             store_bytes=keeper.database.size(),
             points=points,
             restored=restored,
-            others=tuple(one for one in alive if one.name not in (store.UPDATER, self.name)),
+            others=tuple(one for one in alive if one.name not in (history.UPDATER, self.name)),
             updater=None if updater is None else str(updater.facts["where"]),
             failures=self.seen.failures,
             at=keeper.clock(),
         )
 
-    def _lives(self, process: store.Process) -> bool:
+    def _lives(self, process: history.Process) -> bool:
         """Whether a process said something lately, by this machine's clock alone."""
         seen_at, since = self._beats.get(process.name, (None, 0.0))
         if seen_at != process.seen_at:
@@ -200,7 +200,7 @@ class Watch:
             "latency": self.latency(),
         }
         with self._keeper.database.writing() as db:
-            store.beat(db, store.Process(self.name, int(self._keeper.clock()), facts))
+            history.beat(db, history.Process(self.name, int(self._keeper.clock()), facts))
 
     def _say(self) -> None:
         now = Counter(dict(self._keeper.counts))
