@@ -175,7 +175,7 @@ def test_the_pages_of_the_first_hour(tmp_path):
 
 
 @pytest.mark.more
-def test_the_site_needs_nothing_flags_from_options(tmp_path):
+def test_the_site_needs_nothing_from_elsewhere(tmp_path):
     """It is built strictly: a link or an anchor that leads nowhere, or a page that is not in the menu, is an error."""
     pytest.importorskip("mkdocs")
     build = [
