@@ -134,12 +134,15 @@ def test_not_ready_where_the_disk_is_full(alone, operator):
 
 def test_a_store_that_does_not_answer_delays_no_probe_and_no_scrape(alone, operator):
     """Another process holds the lock for writing: requests read what the last look saw."""
-    operator.watch.look()
+    watch = operator.watch
+    watch._stop.set()  # its thread looks no more: what it last saw is what this test says
+    watch._thread.join()
+    watch.look()
     with alone.database.engine.connect() as holder:
         holder.exec_driver_sql("BEGIN IMMEDIATE")
         for path in ("/ready", "/v1/status", "/metrics", "/v1/models/home/progress"):
             assert operator("GET", path).status_code == 200
-        operator.watch._tried = (operator.watch._tried[0] - 1000, "")  # the last look was long ago
+        watch._tried = (watch._tried[0] - 10**6, "")  # the last look was long ago
         answer = operator("GET", "/ready")
         assert answer.status_code == 503 and "does not answer" in answer.text
         holder.exec_driver_sql("ROLLBACK")
@@ -159,7 +162,7 @@ def test_not_ready_while_nobody_updates(tmp_path):
     moved = front.follower._moved["home"]
     front.follower.wait_for_a_look()
     assert front.follower._moved["home"] == moved  # reports wait, and nobody takes them
-    front.follower._moved["home"] -= 1000
+    front.follower._moved["home"] -= 10**6
     assert watch.not_ready().startswith("no process updates home")
     with pytest.raises(NoUpdates):
         front.roll_back("home", 0, who="me", reason="test", seconds=0.2)

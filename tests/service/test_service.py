@@ -501,7 +501,14 @@ def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch):
             "no folder",
         ),
         (
-            ["serve", str(tmp_path / "a"), "--store", "postgresql://x@127.0.0.1:1/y"],
+            [
+                "serve",
+                str(tmp_path / "a"),
+                "--store",
+                "postgresql://x@127.0.0.1:1/y",
+                "--wait-seconds",
+                "0",
+            ],
             "cannot be opened",
         ),
         (

@@ -5,6 +5,7 @@ and the log. One thread looks now and then; nothing here waits for a request.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import secrets
 import threading
@@ -81,7 +82,7 @@ class Watch:
         self.updater_starts: Callable[[], int] = lambda: 0
         """Returns how often it was started."""
         self._beats: dict[str, tuple[int, float]] = {}
-        self._tried: tuple[float, str] = (-1.0, "this front end has just started")
+        self._tried: tuple[float, str] = (-math.inf, "this front end has just started")
         """When the store was written to last, and why that failed, if it did."""
         self._stop = threading.Event()
         self._said, self._before = time.monotonic(), Counter(keeper.counts)
@@ -101,7 +102,7 @@ class Watch:
     def not_ready(self) -> str:
         """Says why this front end cannot do its work; "" if it can."""
         keeper, (when, why), now = self._keeper, self._tried, time.monotonic()
-        if when < 0 or why:
+        if why:
             return why
         if keeper.failed_at > when:
             return "the store cannot be written"

@@ -6,6 +6,7 @@ Each is answered after it is on disk.
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -50,8 +51,8 @@ class Writer:
         self._database, self._clock, self._after = database, clock, after
         self._queue: queue.Queue[Waiting | None] = queue.Queue(most_waiting)
         self._failing = False
-        self.failed_at = -1.0
-        """When the store could not be written last, by the monotonic clock."""
+        self.failed_at = -math.inf
+        """When the store could not be written last, by the monotonic clock; -inf if it always could."""
         self._thread = threading.Thread(target=self._run, name="pgc-writer", daemon=True)
         self._thread.start()
 
