@@ -23,6 +23,7 @@ from pgc.service.database import sqlite_url
 from pgc.service.keeper import Keeper
 from pgc.service.updater_process import UpdaterProcess
 from pgc.wire import Offer
+from tests.service.at_work import updaters_of
 from tests.service.test_service import free_port, start
 from tests.waiting import LIMIT, wait_for
 
@@ -76,16 +77,6 @@ def test_a_front_end_hands_out_the_bytes_that_were_stored(tmp_path):
     assert b"".join(front.encoded(issued)) == there and front.models["home"].card["card"] == 2
     front.close()
     with_model.close()
-
-
-def updaters_of(server) -> list[int]:
-    """The process ids of the processes that update beside a server."""
-    told = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(server.pid)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    lines = told.stdout.splitlines()
-    return [int(line.split()[0]) for line in lines if "pgc.service.updating" in line]
 
 
 def test_the_process_that_updates_is_started_again(tmp_path, capsys):

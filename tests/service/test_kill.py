@@ -1,142 +1,61 @@
-"""Killed again and again, servers and devices: nothing that was acknowledged is lost, nothing counts twice, no ledger overspends.
+"""Killed again and again, servers, updaters and devices: nothing that was acknowledged is lost, nothing counts twice, no ledger overspends.
 
 With SQLite one server; with PostgreSQL two front ends behind one list of addresses, of which one updates θ at a time.
 """
 
+import contextlib
 import os
 import random
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
 import pytest
-import sqlalchemy as sql
 
 from pgc.device.device import Device
 from pgc.service import keeper, store
-from pgc.service.alone import Alone
 from pgc.service.database import Database, sqlite_url
-from pgc.service.replay import replay, same
+from pgc.service.replay import replay
 from pgc.wire import Offer
 from tests.conftest import more
 from tests.length import length
+from tests.service.at_work import AtWork, kill
 from tests.service.test_service import free_port, start
 from tests.waiting import wait_for
 
-KILLS = length(4, 100)
-DEVICES, REPORTS = 4, 100_000
-EPSILON = ("--epsilon", "0.01")  # so that a ledger's 1000 is enough for all of them
-DEVICE = """
-import sys
-import numpy as np
-from pgc.device import Device
-from pgc.service.client import ServiceClient
-from pgc.wire import Offer
-ledger, url, ca, token, log = sys.argv[1:]
-device, rng = Device.open(ledger), np.random.default_rng()
-with ServiceClient(url, token, ca=ca, patience=3600) as client, open(log, "a") as out:
-    while (offer := client.offer()) is not None:
-        report = device.release(offer, rng.standard_normal(len(Offer.decode(offer).theta)))
-        print(client.submit(report), Offer.decode(offer).offer_id, report.hex(), file=out, flush=True)
-"""
+KILLS = length(6, 150)
+DEVICES = 4
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["sqlite", *more("postgresql")])
-def test_servers_and_devices_are_killed(kind, request, tmp_path):
-    folder = tmp_path / "service"
+def test_servers_updaters_and_devices_are_killed(kind, request, tmp_path):
+    sqlite = kind == "sqlite"
     url = (
-        sqlite_url(folder / "store.db")
-        if kind == "sqlite"
+        sqlite_url(tmp_path / "service" / "store.db")
+        if sqlite
         else request.getfixturevalue("new_database")()
     )
-    ports = [free_port() for _ in range(1 if kind == "sqlite" else 2)]
-    servers = [start(folder, port, url, *EPSILON) for port in ports]
-    database = Database(url)
-    tokens = keeper.issue_tokens(database, DEVICES, REPORTS)
-    for n in range(DEVICES):
-        Device.create(tmp_path / f"{n}.db", REPORTS / 100)
-
-    def device(n):
-        command = [
-            sys.executable,
-            "-c",
-            DEVICE,
-            tmp_path / f"{n}.db",
-            f"https://127.0.0.1:{ports[n % len(ports)]}",
-        ]
-        return subprocess.Popen(
-            [*map(str, command), str(folder / "ca.pem"), tokens[n], str(tmp_path / f"{n}.log")]
-        )
-
-    def acknowledged_so_far():
-        return sum(
-            (tmp_path / f"{n}.log").read_bytes().count(b"\n")
-            for n in range(DEVICES)
-            if (tmp_path / f"{n}.log").exists()
-        )
-
-    def all_live():
-        assert all(process.poll() is None for process in [*servers, *devices])
-
-    devices = [device(n) for n in range(DEVICES)]
-    victims = [(servers, len(servers)), (devices, DEVICES)] * (KILLS // 2)
+    at_work = AtWork(tmp_path, url, front_ends=1 if sqlite else 2, devices=DEVICES)
+    victims = ["server", "updater", "device"] * (KILLS // 3)
     random.shuffle(victims)
     try:
-        for among, many in [*victims, (None, 0)]:  # at the end all of them live and work
-            enough = acknowledged_so_far() + random.randint(1, 20)
-            wait_for(
-                lambda enough=enough: acknowledged_so_far() >= enough,
-                "reports that are acknowledged",
-                all_live,
-            )
-            if among is not None:
-                which = random.randrange(many)
-                kill(among[which])
-                among[which] = (
-                    start(folder, ports[which], url, *EPSILON)
-                    if among is servers
-                    else device(which)
-                )
+        for victim in victims:
+            at_work.work(random.randint(1, 20))
+            front = random.randrange(len(at_work.servers))
+            if victim == "server":
+                at_work.kill_server(front)
+            elif victim == "device":
+                at_work.kill_device(random.randrange(DEVICES))
+            else:
+                for updater in at_work.updaters(front):
+                    with contextlib.suppress(ProcessLookupError):  # it may be starting again
+                        os.kill(updater, signal.SIGKILL)
+        at_work.work(random.randint(1, 20))  # at the end all of them live and work
     finally:
-        for process in [*devices, *servers]:
-            kill(process)
-    acknowledged = {}
-    for n in range(DEVICES):
-        for line in (tmp_path / f"{n}.log").read_text().splitlines():
-            verdict, offer_id, report = line.split()
-            assert (
-                verdict in ("accepted", "duplicate")
-                and acknowledged.setdefault(int(offer_id), report) == report
-            )
-    with database.reading() as db:
-        kept = store.reports_after(db, "default", 0)
-        left = db.execute(sql.select(sql.func.sum(store.tokens.c.left))).scalar_one()
-    counted = {report.offer_id: report.payload for report in kept}
-    assert len(counted) == len(kept) == DEVICES * REPORTS - left
-    assert len(acknowledged) > KILLS
-    for offer_id, report in acknowledged.items():
-        assert counted[offer_id] == bytes.fromhex(report)[13:]
-    for n in range(DEVICES):
-        balance = Device.open(tmp_path / f"{n}.db").balance
-        assert balance.spent <= balance.most
-    recovered = Alone(url)
-    try:
-        wait_for(lambda: recovered.leads, "the lease, when the last killed server's updater ends")
-        recovered.wait_until_applied()
-        made = replay(database, "default")
-        assert (
-            made.differs is None
-            and made.reports == len(kept)
-            and same(made.state, recovered.model("default").state)
-        )
-        assert made.compared == made.versions == len(kept) // 10 + 1
-    finally:
-        recovered.close()
-        database.close()
+        at_work.stop()
+    assert at_work.check() > KILLS
 
 
 def test_the_updater_dies_and_another_takes_over(new_database, tmp_path):
@@ -180,9 +99,3 @@ def test_the_updater_dies_and_another_takes_over(new_database, tmp_path):
         for server in servers:
             kill(server)
         database.close()
-
-
-def kill(process):
-    if process.poll() is None:
-        os.kill(process.pid, signal.SIGKILL)
-    process.wait()

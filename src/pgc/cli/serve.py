@@ -201,6 +201,10 @@ def _refuse(args: Serve) -> None:
         raise PgcError("--wait-seconds must be between 0 and a million")
     tls = args.dev_tls or args.certificate is not None
     asked = {("--host", "--plain-text"): (args.host, args.plain_text)}
+    if args.page == "operator" and args.operator_port is None:
+        raise PgcError(
+            "--page operator shows the live page at the operator's port: give --operator-port"
+        )
     if args.operator_port is not None:
         flags = "--operator-host", "--operator-plain-text"
         asked[flags] = args.operator_host, args.operator_plain_text

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import json
 import queue
+import secrets
+import time
 from pathlib import Path
 from typing import Any
 
-from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.controller_spec import ClientTask, Task, TaskCompletionStatus
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
@@ -24,15 +26,17 @@ class OfferWorkflow(Controller):
 
     `settings` are those of `pgc.configure`. `results` is the file into which θ and the averaged
     policy are written, as a run's policy.safetensors. The workflow ends after `reports` reports, or
-    when all sites refuse.
+    when all sites refuse. A site that has not answered after `patience` seconds is asked no more.
     """
 
-    def __init__(self, settings: dict[str, Any], reports: int, results: str) -> None:
+    def __init__(
+        self, settings: dict[str, Any], reports: int, results: str, patience: int = 3600
+    ) -> None:
         """Notes the settings; the aggregator is built when the workflow starts."""
         super().__init__(task_check_period=0.05)
         self.settings, self.reports, self.results = settings, reports, results
+        self.patience = patience
         self._received: queue.Queue[tuple[str, Offer, Shareable]] = queue.Queue()
-        self._next = 1
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Builds the aggregator. It needs JAX, which sites do not."""
@@ -68,14 +72,24 @@ class OfferWorkflow(Controller):
 
     def _offer_to(self, site: str, fl_ctx: FLContext) -> None:
         data = Shareable()
-        data[OFFER] = self._model.published.template.renumbered(self._next, 0)
-        self._next += 1
+        # drawn, not counted: a ledger outlives a job, and answers no two offers of one number
+        number, expires_at = secrets.randbits(64), int(time.time()) + self.patience
+        data[OFFER] = self._model.published.template.renumbered(number, expires_at)
         offer = Offer.decode(data[OFFER])
 
         def received(client_task: ClientTask, fl_ctx: FLContext) -> None:
             self._received.put((site, offer, client_task.result))
 
-        self.send(Task("pgc", data, result_received_cb=received), fl_ctx, targets=[site])
+        def done(task: Task, fl_ctx: FLContext) -> None:
+            if task.completion_status != TaskCompletionStatus.OK:
+                nothing = Shareable()
+                nothing[REFUSED] = f"no answer ({task.completion_status})"
+                self._received.put((site, offer, nothing))
+
+        task = Task(
+            "pgc", data, timeout=self.patience, result_received_cb=received, task_done_cb=done
+        )
+        self.send(task, fl_ctx, targets=[site])
 
     def process_result_of_unknown_task(
         self, client: Any, task_name: str, client_task_id: str, result: Shareable, fl_ctx: FLContext

@@ -28,7 +28,6 @@ from flwr.clientapp import ClientApp
 
 from pgc.device import Device, Refusal
 from pgc.device.device import Unanswered
-from pgc.errors import PgcError
 from pgc.flower.messages import RECORD, read_offer, reply
 from pgc.wire import Malformed, Offer
 
@@ -66,7 +65,7 @@ class LocalPrivacy:
         except Unanswered:
             log.exception("an answer is paid for, and cannot be stored")
             return reply(message, Refusal("the answer cannot be stored now; ask again later"))
-        except PgcError:
+        except Exception:  # also what the owner's own function raises: its text could be private
             log.exception("this node's ledger cannot be used")
             return reply(message, Refusal("this node's ledger cannot be used"))
 

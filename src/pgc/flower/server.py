@@ -28,7 +28,7 @@ from pgc.device import Refusal
 from pgc.flower.messages import offer_message, read_reply
 from pgc.service.admission import Issued, Verdict
 from pgc.service.keeper import Keeper
-from pgc.service.writer import Busy
+from pgc.service.writer import Busy, Unwritten
 from pgc.wire import Malformed
 
 log = logging.getLogger("pgc.service")
@@ -114,7 +114,7 @@ class Collection:
                 self._done.add(node)
                 self.reasons[answer.reason] += 1
                 return REFUSED
-            verdict = self.keeper.report(self._tokens[node], self.model, answer).result()
+            verdict = self._written(node, answer)
         except Malformed as error:
             log.warning("node %d sent what is no report: %s", node, error)
             self._done.add(node)
@@ -122,13 +122,28 @@ class Collection:
         assert isinstance(verdict, Verdict)
         return verdict.value
 
+    def _written(self, node: int, report: bytes) -> Issued | Verdict:
+        """Returns what became of a report. It was paid for, so it is tried until the store can be
+        written again, or patience ends.
+        """
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                return self.keeper.report(self._tokens[node], self.model, report).result()
+            except (Busy, Unwritten) as error:
+                if time.monotonic() > until:
+                    raise
+                log.warning("a report of node %d waits for the store: %s", node, error)
+                self.sleep(self.pause)
+
     def _offer(self, node: int) -> Message | None:
         """Returns the message for a node's next offer, or for the one that it holds."""
-        if node not in self._tokens:
-            (self._tokens[node],) = self.keeper.issue_tokens(1, self.reports_per_node)
         try:
+            if node not in self._tokens:
+                (self._tokens[node],) = self.keeper.issue_tokens(1, self.reports_per_node)
             issued = self.keeper.offer(self._tokens[node], self.model).result()
-        except Busy:
+        except (Busy, Unwritten) as error:
+            log.warning("no offer for node %d now: %s", node, error)
             return None
         if not isinstance(issued, Issued):
             self._done.add(node)

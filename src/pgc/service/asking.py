@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgc.errors import PgcError
 from pgc.service.keeper import MOST_BEHIND, Behind, Keeper, NoUpdates
+from pgc.service.store import NotKept
 from pgc.service.traces import traced
 from pgc.service.writer import Busy, Unwritten
 from pgc.wire import Malformed
@@ -128,7 +129,7 @@ def explained(app: FastAPI) -> FastAPI:
     app.add_exception_handler(Busy, later(429, "too many requests are waiting; try again"))
     for kind in (Unwritten, DBAPIError):
         app.add_exception_handler(kind, unwritten)
-    app.add_exception_handler(LookupError, gone)
+    app.add_exception_handler(NotKept, gone)
     return app
 
 

@@ -33,8 +33,10 @@ CHANCE = random.SystemRandom()
 the pauses would then reveal how it did so."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 ANSWERS = (200, 404, 409, 410)
-"""Status codes that say what became of a request; 429 and 5xx are temporary; the others are
+"""Status codes that say what became of a request; `LATER` and 5xx are temporary; the others are
 mistakes that no retry mends."""
+LATER = (408, 429)
+"""Status codes below 500 that are temporary too: the body came too slowly, or too much waits."""
 
 
 class ServiceClient:
@@ -121,7 +123,7 @@ class ServiceClient:
         """Sends a request until there is a final answer (`ANSWERS`), and returns it."""
         pause, until, why = FIRST_PAUSE, time.monotonic() + self._patience, ""
         while True:
-            wait = pause
+            least = 0.0
             try:
                 answer = _within(
                     until - time.monotonic(),
@@ -135,9 +137,9 @@ class ServiceClient:
                         )
                     return answer
                 why = f"{answer.status_code}: {_detail(answer)}"
-                if answer.status_code < 500 and answer.status_code != 429:
+                if answer.status_code < 500 and answer.status_code not in LATER:
                     raise PgcError(f"the service refuses: {_detail(answer)}")
-                wait = max(wait, _seconds(answer.headers.get("retry-after")))
+                least = _seconds(answer.headers.get("retry-after"))
             except (httpx.InvalidURL, httpx.UnsupportedProtocol):
                 raise PgcError(f"there can be no model '{_printable(self._model)}'") from None
             except httpx.HTTPError as error:
@@ -150,7 +152,8 @@ class ServiceClient:
                     "%s does not answer as it should (%s); trying again for up to %g s",
                     *(self._url, why, self._patience),
                 )
-            wait *= CHANCE.uniform(0.5, 1.5)
+            # later than the service asked for, never earlier: devices must not come back at once
+            wait = max(pause * CHANCE.uniform(0.5, 1.5), least * CHANCE.uniform(1.0, 1.5))
             if time.monotonic() + wait > until:
                 raise PgcError(f"gave up on {self._url} after {self._patience:g} s: {why}")
             self._sleep(wait)

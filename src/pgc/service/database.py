@@ -158,8 +158,8 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """The store's address for people, without a password."""
-        return self.engine.url.render_as_string().replace("+psycopg", "")
+        """The store's address for people, without a password, which may be a parameter too."""
+        return self.engine.url.set(query={}).render_as_string().replace("+psycopg", "")
 
     def size(self) -> int:
         """Returns how many bytes the store takes on its disk."""

@@ -125,7 +125,7 @@ class Follower:
             with self._database.reading() as db:
                 kept = store.load_offer(db, name, version)
             if kept is None:
-                raise LookupError(f"version {version} of {name} is not kept")
+                raise store.NotKept(f"version {version} of {name} is not kept")
             found = kept[0]
             self._remember(name, version, found)
         return found

@@ -5,6 +5,7 @@ Labels are short words of fixed lists, models' names apart: strangers cannot mak
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -89,6 +90,8 @@ class Metrics:
             registry=self.registry,
         )
         self._past: deque[tuple[float, list[float]]] = deque()
+        self._looking = threading.Lock()
+        """Held while `_past` changes: requests and the thread that watches both look."""
         self._public: dict[str, tuple[float, float | None]] = {}
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
@@ -118,11 +121,13 @@ class Metrics:
         minutes; nothing if there were none.
         """
         now, summed = time.monotonic(), self._answers()
-        while len(self._past) > 1 and self._past[1][0] < now - LATELY:
-            self._past.popleft()
-        if not self._past or now > self._past[-1][0] + LATELY / 20:
-            self._past.append((now, summed))
-        lately = [n - before for n, before in zip(summed, self._past[0][1], strict=True)]
+        with self._looking:
+            while len(self._past) > 1 and self._past[1][0] < now - LATELY:
+                self._past.popleft()
+            if not self._past or now > self._past[-1][0] + LATELY / 20:
+                self._past.append((now, summed))
+            first = self._past[0][1]
+        lately = [n - before for n, before in zip(summed, first, strict=True)]
         return {
             name: next(b for b, n in zip(BOUNDS, lately, strict=True) if n >= share * lately[-1])
             for name, share in PERCENTILES.items()
@@ -172,7 +177,12 @@ class Metrics:
             for result in results:
                 requests.add_metric((what, LABELS[result]), counts.get((what, result), 0))
         yield requests
-        yield _counter("store_failures", "Looks at the store that failed.", seen.failures)
+        yield _counter(
+            "store_failures",
+            "Looks at the store that failed; requests that could not be written are in "
+            "pgc_requests_total.",
+            seen.failures,
+        )
         yield _counter(
             "updater_starts",
             "How often the process that updates, or stands by, was started.",

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -32,6 +33,8 @@ from pgc.service.asking import Refused, explained, known, said
 from pgc.service.keeper import Keeper, NoUpdates
 from pgc.service.metrics import Metrics
 from pgc.service.watch import Watch
+
+log = logging.getLogger("pgc.service")
 
 
 class Asked(BaseModel):
@@ -80,6 +83,7 @@ def make_operator_app(
         if "origin" in request.headers or strange:
             return said(403, "the operator's interface is not for web pages")
         if not hmac.compare_digest(_given(request), secret.encode()):
+            log.warning("somebody without the operator's secret asked for it")
             refusal = said(401, "the operator's secret is needed: Authorization: Bearer …")
             refusal.headers["www-authenticate"] = 'Basic realm="pgc operator"'
             return refusal
@@ -130,6 +134,8 @@ def make_operator_app(
             return await asyncio.to_thread(_would, keeper, watch, name, version)
         if not who.strip() or not reason.strip():
             raise Refused(400, "say who goes back, and why: ?who=…&reason=…")
+        if not (who + reason).isprintable():
+            raise Refused(400, "who and reason are one line each: they are logged")
         try:
             made = await asyncio.to_thread(
                 keeper.roll_back, name, version, who=who[:200], reason=reason[:1000]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from pgc.errors import PgcError
@@ -48,6 +51,20 @@ def make_private(path: Path) -> None:
         os.close(file)
 
 
+@contextlib.contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Keeps other processes from making files in this folder at the same time, so that front ends
+    which are started together have the same ones.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
 def operator_secret(folder: Path) -> str:
     """Returns the operator's secret: $PGC_OPERATOR_SECRET, or what is in FOLDER/operator.secret,
     which is made if it is missing.
@@ -59,10 +76,10 @@ def operator_secret(folder: Path) -> str:
             )
         return given
     path = folder / "operator.secret"
-    folder.mkdir(parents=True, exist_ok=True)
-    make_private(path)
-    found = path.read_text().strip()
-    if not found:
-        found = secrets.token_urlsafe(32)
-        path.write_text(found + "\n")
+    with only_one(folder):
+        make_private(path)
+        found = path.read_text().strip()
+        if not found:
+            found = secrets.token_urlsafe(32)
+            path.write_text(found + "\n")
     return found

@@ -51,12 +51,11 @@ class Scorer:
         pause = 0.0
         while not self._stop.wait(pause):
             begun = time.monotonic()
-            try:
-                if self._updater.leads:
-                    for model in list(self._updater.models.values()):
-                        self._look(model)
-            except Exception as error:
-                log.error("could not look at the models: %s", first_line(error))
+            for model in list(self._updater.models.values()) if self._updater.leads else ():
+                try:
+                    self._look(model)
+                except Exception as error:  # the other models are looked at all the same
+                    log.error("could not score %s: %s", model.name, first_line(error))
             pause = max(LOOK_SECONDS, RESTS * (time.monotonic() - begun))
 
     def _look(self, model: Model) -> None:

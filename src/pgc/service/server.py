@@ -194,10 +194,12 @@ def _renew(certificate: Certificate, configs: Sequence[uvicorn.Config], metrics:
 
 async def _look_at(certificate: Certificate, renew: Callable[[], None]) -> None:
     """Reads the certificate again after its files changed."""
-    known = certificate.stamp
+    known: Any = None
+    with contextlib.suppress(OSError):  # they are being replaced
+        known = certificate.stamp
     while True:
         await asyncio.sleep(RENEW_SECONDS)
-        with contextlib.suppress(OSError):  # they are being replaced
+        with contextlib.suppress(OSError):
             if certificate.stamp != known:
                 known = certificate.stamp
                 renew()

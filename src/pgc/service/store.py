@@ -30,6 +30,10 @@ UNLINK = sql.text(
 report."""
 
 
+class NotKept(Exception):
+    """A version that an offer was made from is no longer in the store."""
+
+
 class Kept(NamedTuple):
     """A version of a model as it is kept."""
 
@@ -417,7 +421,11 @@ def prune(db: sql.Connection, now: int) -> None:
         newest = load_version(db, model)
         assert newest is not None
         # a front end that looked a while ago may still offer the last few
-        older = (versions.c.model == model) & (versions.c.version < newest.version - EVERY // 10)
+        older = (
+            (versions.c.model == model)
+            & (versions.c.version < newest.version - EVERY // 10)
+            & versions.c.offer.is_not(None)
+        )
         # waits for front ends that offer one of them at the moment: the statements below see that
         db.execute(sql.select(versions.c.version).where(older).with_for_update()).all()
         # those that have expired as well, because clocks of front ends may differ
@@ -437,7 +445,7 @@ def prune(db: sql.Connection, now: int) -> None:
         )
         old = (versions.c.model == model) & (versions.c.version < newest.version)
         db.execute(versions.update().where(old, versions.c.policy.is_not(None)).values(policy=None))
-        unused = older & versions.c.offer.is_not(None) & versions.c.version.not_in(offered)
+        unused = older & versions.c.version.not_in(offered)
         db.execute(versions.update().where(unused).values(offer=None))
 
 

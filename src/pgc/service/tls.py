@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pgc.service.private import make_private
+from pgc.service.private import make_private, only_one
 
 DAYS = 30
 
@@ -34,10 +34,14 @@ def make_dev_certificates(folder: Path, host: str) -> Files:
     Files that are there already are kept while they are valid. For development only. The
     authority's key is never stored, so nobody can sign anything else with it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder / "ca.pem", folder / "server.pem", folder / "server.key")
-    if _still_good(files, host):
-        return files
+    with only_one(folder):
+        if not _still_good(files, host):
+            _make(files, host)
+    return files
+
+
+def _make(files: Files, host: str) -> None:
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pgc development authority")])
     ca = (
@@ -73,7 +77,6 @@ def make_dev_certificates(folder: Path, host: str) -> Files:
         out.write(
             key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
         )
-    return files
 
 
 def _still_good(files: Files, host: str) -> bool:

@@ -299,7 +299,7 @@ class Updater:
         if model.state.basis is not None:
             try:
                 basis = self._published(model, report.version).template.basis
-            except LookupError as error:  # it must not hold up the reports that come after it
+            except store.NotKept as error:  # it must not hold up the reports that come after it
                 log.error("a report counts as zeros: %s", error)
                 return np.zeros(len(model.published.template.theta))
         return model.estimate(report.offer_id, report.payload, basis)
@@ -313,7 +313,7 @@ class Updater:
             with self._database.reading() as db:
                 kept = store.load_version(db, model.name, version)
             if kept is None:
-                raise LookupError(f"version {version} of {model.name} is not kept")
+                raise store.NotKept(f"version {version} of {model.name} is not kept")
             made = model.as_published(model.unpack(kept.state))
             self._remember(model.name, made)
         return made

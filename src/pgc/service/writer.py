@@ -52,7 +52,7 @@ class Writer:
         self._queue: queue.Queue[Waiting | None] = queue.Queue(most_waiting)
         self._failing = False
         self.failed_at = -math.inf
-        """When the store could not be written last, by the monotonic clock; -inf if it always could."""
+        """When the store could not be written last, by the monotonic clock; -inf if never."""
         self._thread = threading.Thread(target=self._run, name="pgc-writer", daemon=True)
         self._thread.start()
 
