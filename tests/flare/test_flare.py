@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 pytest.importorskip("nvflare")
+from nvflare.apis.controller_spec import TaskCompletionStatus
 from nvflare.apis.dxo import DXO, DataKind
 from nvflare.apis.executor import Executor
 from nvflare.apis.filter import Filter
 from nvflare.apis.fl_constant import FilterKey, ReservedKey, ReturnCode
 from nvflare.apis.fl_context import FLContext, FLContextManager
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable
+from nvflare.apis.signal import Signal
 from nvflare.apis.workspace import Workspace
 from nvflare.private.event import fire_event
 from nvflare.private.fed.app.fl_conf import create_privacy_manager
@@ -29,6 +31,7 @@ from pgc.mechanisms import make_mechanism
 
 import pgc
 from pgc.flare.site import DEVICE, OFFER, REFUSED, REPORT
+from pgc.flare.workflow import OfferWorkflow
 from tests.waiting import LIMIT
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flare" / "simulate.py"
@@ -276,6 +279,65 @@ def test_what_pgc_logs_on_a_site_does_not_reach_the_jobs_log(tmp_path, caplog):
     assert not logging.getLogger("pgc").propagate
     logging.getLogger("pgc.device").error("a home on fire")
     assert "fire" not in caplog.text
+
+
+class Taker:
+    """FLARE's engine and tasks, as far as OfferWorkflow uses them: one site, whose answers are given."""
+
+    def __init__(self, workflow, answers):
+        self.offers, self._answers, self.client = [], answers, type("C", (), {"name": "site-1"})()
+        workflow.send = self.send
+        workflow.cancel_all_tasks = workflow.log_info = lambda *_, **__: None
+
+    def get_engine(self):
+        return self
+
+    def get_clients(self):
+        return [self.client]
+
+    def send(self, task, fl_ctx, targets):
+        self.offers.append(task.data[OFFER])
+        answer = self._answers(task.data[OFFER])
+        if answer is None:  # a site that vanished: FLARE ends the task after its timeout
+            assert task.timeout == 60
+            task.completion_status = TaskCompletionStatus.TIMEOUT
+        else:
+            result = Shareable()
+            result[REPORT] = answer
+            task.completion_status = TaskCompletionStatus.OK
+            task.result_received_cb(type("T", (), {"result": result})(), fl_ctx)
+        task.task_done_cb(task, fl_ctx)
+
+
+def workflow(folder, answers, reports):
+    """Runs a workflow, and returns the offers that it sent."""
+    settings = dict(own_policy=DIM, mechanism="index", epsilon=1.0, buffer_size=2)
+    made = OfferWorkflow(settings, reports, str(folder / "policy.safetensors"), patience=60)
+    made.start_controller(FLContext())
+    taker = Taker(made, answers)
+    made.control_flow(Signal(), taker)
+    assert (folder / "policy.safetensors").exists()
+    return taker.offers
+
+
+def test_two_jobs_never_use_the_same_number_for_an_offer(tmp_path):
+    """A site's ledger outlives a job: it refuses another offer of a number that it has answered."""
+    device = pgc.Device.create(tmp_path / "ledger.db", 4.0)
+
+    def answers(asked):
+        made = device.release(asked, np.ones(DIM))
+        assert isinstance(made, bytes), made
+        return made
+
+    sent = [
+        pgc.Offer.decode(one) for _ in range(2) for one in workflow(tmp_path, answers, reports=2)
+    ]
+    assert len({offer.offer_id for offer in sent}) == 4 and device.balance.left == 0
+    assert all(offer.expires_at > 0 for offer in sent)
+
+
+def test_a_site_that_vanishes_does_not_keep_the_workflow(tmp_path):
+    assert len(workflow(tmp_path, lambda asked: None, reports=2)) == 1
 
 
 @pytest.mark.more

@@ -64,6 +64,16 @@ def test_cartpole_is_learnt_from_a_hundred_simulated_nodes(tmp_path):
     assert spent == [10**9] * 100
 
 
+@pytest.mark.more
+def test_cartpole_is_learnt_by_two_supernodes(tmp_path):
+    """A SuperLink, two SuperNodes and their owners' processes: fifty reports each, over the network of this machine."""
+    asked = {"reports": 100, "reports-per-node": 50, "limit": 50.0, "port": free_ports(3)}
+    found = run("deployment", tmp_path, **asked)
+    assert found["counts"] == {"accepted": 100}
+    assert found["score_averaged"] >= 150
+    assert [look(tmp_path / f"ledger{i}.db") for i in range(2)] == [50 * 10**9] * 2
+
+
 def test_code_of_the_aggregator_runs_on_a_node_of_flower(tmp_path, hostile):
     """The control: it shows that the next test could fail."""
     found = run("deployment", tmp_path, app=hostile, owner=False, reports=2, port=free_ports(3))

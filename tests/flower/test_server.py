@@ -1,5 +1,6 @@
 """The aggregator's side over a Grid that is in this process: who is asked, and which reports count."""
 
+from concurrent.futures import Future
 from contextlib import closing
 
 import numpy as np
@@ -14,6 +15,7 @@ from pgc.flower.messages import offer_message, read_offer, read_reply, reply
 from pgc.flower.server import Collection
 from pgc.randomise.report import draw_report
 from pgc.service.alone import Alone
+from pgc.service.writer import Unwritten
 from pgc.wire import Malformed
 
 
@@ -101,6 +103,28 @@ def test_a_node_that_was_down_gets_the_same_offer_again(service, monkeypatch):
     nodes = Nodes({1: lambda message: next(times)(message)})
     assert collect(service, nodes, 1) == {"unavailable": 1, "accepted": 1}
     assert read_offer(nodes.sent[0]) == read_offer(nodes.sent[1])
+
+
+def test_a_store_that_fails_for_a_while_loses_no_report(service, monkeypatch):
+    """Offers wait, and what a node has paid for is tried again."""
+    real, failures = (service.offer, service.report), iter(range(4))
+
+    def failing(method):
+        def asked(*arguments):
+            if next(failures, None) is None:
+                return method(*arguments)
+            made = Future()
+            made.set_exception(Unwritten("the disk is full"))
+            return made
+
+        return asked
+
+    monkeypatch.setattr(service, "offer", failing(real[0]))
+    monkeypatch.setattr(service, "report", failing(real[1]))
+    assert collect(service, Nodes({1: honest}), 1, patience=60.0) == {"accepted": 1}
+    failures = iter(range(1))
+    monkeypatch.setattr(service, "offer", real[0])
+    assert collect(service, Nodes({2: honest}), 1, patience=60.0) == {"accepted": 1}
 
 
 def test_a_report_that_comes_twice_counts_once(service):

@@ -266,11 +266,10 @@ def test_an_updater_whose_session_ends_takes_a_new_one(new_database, tmp_path, r
         for token in keeper.issue_tokens(30, submissions=1):
             assert cycle(keeper, token, device, rng)[2] is Verdict.ACCEPTED
             end_session(keeper)
+        wait_for(lambda: keeper.leads, "a session after the last one that was ended")
         keeper.wait_until_applied()
         assert (
-            keeper.leads
-            and keeper.model("home").version == 10
-            and replay(keeper.database, "home").differs is None
+            keeper.model("home").version == 10 and replay(keeper.database, "home").differs is None
         )
     finally:
         keeper.close()

@@ -40,7 +40,7 @@ from pgc.service.logs import AsJson
 from pgc.service.metrics import Metrics
 from pgc.service.operating import make_operator_app
 from pgc.service.private import from_environment, operator_secret
-from pgc.service.scoring import look
+from pgc.service.scoring import Scorer, look
 from pgc.service.tls import Files, make_dev_certificates
 from pgc.service.watch import Watch
 from pgc.wire import Offer
@@ -298,8 +298,8 @@ def test_a_store_whose_only_model_has_another_name_is_served(tmp_path):
     assert main(refused) == 2
 
 
-def test_a_device_with_another_world_is_refused_before_it_pays(tmp_path, capsys):
-    """Its episodes are longer than the model's: its report would be about another task."""
+def with_card(tmp_path, capsys, change):
+    """What `pgc join` says and returns, at a service whose card was changed by hand."""
     folder, port = tmp_path / "service", free_port()
     server = start(folder, port)
     try:
@@ -312,7 +312,7 @@ def test_a_device_with_another_world_is_refused_before_it_pays(tmp_path, capsys)
         with contextlib.closing(Database(sqlite_url(folder / "store.db"))) as database:
             with database.reading() as db:
                 card = json.loads(store.load_card(db, "default"))
-            card["play"]["max_steps"] = 100
+            change(card)
             with database.writing() as db:
                 store.set_card(db, "default", json.dumps(card))
         server.kill()  # the process that updates writes the card only when it loads a model
@@ -330,18 +330,31 @@ def test_a_device_with_another_world_is_refused_before_it_pays(tmp_path, capsys)
                 "--ledger",
                 str(tmp_path / "ledger.db"),
             ]
-            assert main([*join, "--device-id", "x"]) == 2
-        said = capsys.readouterr().err
-        assert (
-            "max_steps = 100, and this device's has 200; nothing was sent and no ε was spent"
-            in said
-        )
-        assert look_at_ledger(tmp_path / "ledger.db").spent == 0
+            status = main([*join, "--device-id", "x", "--leak-timing"])
         watch.close()
         front.close()
+        return status, capsys.readouterr().err
     finally:
         server.kill()
         server.wait()
+
+
+def test_a_device_with_another_world_is_refused_before_it_pays(tmp_path, capsys):
+    """Its episodes are longer than the model's: its report would be about another task."""
+    status, said = with_card(tmp_path, capsys, lambda card: card["play"].update(max_steps=100))
+    assert "max_steps = 100, and this device's has 200; nothing was sent and no ε was spent" in said
+    assert status == 2 and look_at_ledger(tmp_path / "ledger.db").spent == 0
+
+
+def test_a_card_of_before_is_read(tmp_path, capsys):
+    """Version 1 did not say how its world is played: then the device's own settings count."""
+
+    def older(card):
+        del card["play"]
+        card["card"] = 1
+
+    status, said = with_card(tmp_path, capsys, older)
+    assert (status, look_at_ledger(tmp_path / "ledger.db").spent) == (0, 10**9), said
 
 
 @contextlib.contextmanager
@@ -355,6 +368,61 @@ def serving(app):
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join()
+
+
+def test_a_model_that_cannot_be_scored_does_not_stop_the_curves_of_others(alone, monkeypatch):
+    alone.create("other", CONFIG)
+    wait_for(lambda: "other" in alone.updater.models, "both models")
+    seen = []
+
+    def fails(database, model):
+        seen.append(model.name)
+        raise ValueError("no such world")
+
+    monkeypatch.setattr("pgc.service.scoring.look", fails)
+    scorer = Scorer(alone.database, alone.updater)
+    try:
+        wait_for(lambda: {"home", "other"} <= set(seen), "a look at both")
+    finally:
+        scorer.close()
+
+
+def test_who_and_why_are_one_line(alone, operator):
+    """They are logged: a second line would look like one of the service's own."""
+    asked = {"who": "ada", "reason": "bad\n2026 INFO all is well"}
+    answer = operator("POST", "/models/home/rollback/0", params=asked)
+    assert answer.status_code == 400 and "one line" in answer.text
+
+
+def test_front_ends_that_start_together_have_one_secret_and_one_certificate(tmp_path):
+    """Each in a process of its own, at the same moment."""
+    code = (
+        "import sys; from pathlib import Path; from pgc.service.private import operator_secret;"
+        "from pgc.service.tls import make_dev_certificates; sys.stdin.read(1);"
+        "print(operator_secret(Path(sys.argv[1])));"
+        "print(make_dev_certificates(Path(sys.argv[1]), 'localhost').key.read_text())"
+    )
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, tmp_path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for process in started:
+        process.stdin.write("x")
+        process.stdin.flush()
+    assert len({process.communicate()[0] for process in started}) == 1
+
+
+def test_a_password_is_shown_nowhere(new_database):
+    """Not even one that is a parameter of the address, as PostgreSQL's own library takes it."""
+    plain = new_database()
+    for url in (plain.replace("postgres:@", "postgres:PASS@"), plain + "&password=PASS"):
+        with contextlib.closing(Database(url)) as database:
+            assert "PASS" not in database.shown and database.shown.startswith("postgresql://")
 
 
 def test_the_curve_outlives_the_process(tmp_path):

@@ -380,6 +380,21 @@ def test_back_pressure(service, monkeypatch):
     assert keeper.counts["offers", BEHIND] == before + 2
 
 
+def test_a_body_that_came_too_slowly_is_sent_again():
+    """408 is for the network, and not for the report, which is paid for."""
+    answers = iter(
+        httpx.Response(status, stream=httpx.ByteStream(b'{"detail": "slow"}'))
+        for status in (408, 200)
+    )
+    slept = []
+    with ServiceClient("http://localhost", "token", sleep=slept.append) as client:
+        client._http = httpx.Client(
+            base_url="http://localhost", transport=httpx.MockTransport(lambda _: next(answers))
+        )
+        client.submit(b"report")
+    assert len(slept) == 1
+
+
 def test_a_store_that_cannot_be_written(service, monkeypatch):
     """503, not 500; the client tries again; and then it works."""
     keeper, url, ca = service

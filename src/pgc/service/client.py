@@ -153,7 +153,8 @@ class ServiceClient:
                     *(self._url, why, self._patience),
                 )
             # later than the service asked for, never earlier: devices must not come back at once
-            wait = max(pause * CHANCE.uniform(0.5, 1.5), least * CHANCE.uniform(1.0, 1.5))
+            chance = CHANCE.uniform(0.5, 1.5)
+            wait = max(pause * chance, least * (0.5 + chance))
             if time.monotonic() + wait > until:
                 raise PgcError(f"gave up on {self._url} after {self._patience:g} s: {why}")
             self._sleep(wait)
