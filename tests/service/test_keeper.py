@@ -11,6 +11,7 @@ from pgc.service.alone import Alone
 from pgc.service.database import sqlite_url
 from pgc.service.replay import replay, same
 from pgc.wire import Malformed, Offer
+from tests.waiting import wait_for
 
 CONFIG = configure(epsilon=1.0, submissions=1000, buffer_size=3, local_episodes=2)
 
