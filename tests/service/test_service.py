@@ -502,6 +502,7 @@ def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch):
         (["serve", str(tmp_path / "a"), "--key", "x"], "go together"),
         (["serve", str(tmp_path / "a"), "--certificate", "x", "--key", "x"], "cannot read x"),
         (["serve", str(tmp_path / "a"), "--store", "mysql://x/y"], "a store is sqlite"),
+        (["replay", "--store", "sqlite:///"], "names no file"),
         (
             [
                 "join",

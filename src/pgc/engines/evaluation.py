@@ -51,11 +51,12 @@ def _play(
     policies, (episodes,) = thetas.shape[1], keys.shape
     shape = (policies, episodes)
     start = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, shape), jax.vmap(world.reset)(keys, psis)
+        lambda leaf: jnp.broadcast_to(leaf[..., None, :], (*leaf.shape[:-1], *shape)),
+        jax.vmap(world.reset, out_axes=-1)(keys, psis),
     )
     psis = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), psis)
-    step = jax.vmap(jax.vmap(world.step, (0, 0, -1, 0)), (None, 0, -2, 0))
-    observe = jax.vmap(jax.vmap(world.observe, out_axes=-1), out_axes=-2)
+    step = jax.vmap(jax.vmap(world.step, (0, -1, -1, 0), -1), (None, -2, -2, 0), -2)
+    observe = jax.vmap(jax.vmap(world.observe, -1, -1), -2, -2)
 
     def tick(carry: Any, t: jax.Array) -> tuple[Any, None]:
         state, alive, score = carry

@@ -78,7 +78,8 @@ def play(
     params = policy.unflatten(jnp.where(scoring, delivery.theta, tried))
     greedy = jnp.ones_like(scoring) if training.recipe.greedy else scoring
     alpha = jnp.where(scoring, 0.0, now.alpha)
-    observe = jax.vmap(world.observe, out_axes=-1)
+    observe = jax.vmap(world.observe, -1, -1)
+    move = jax.vmap(world.step, (0, -1, -1, 0), -1)
 
     def tick(carry: Any, chance: tuple[list[Words], jax.Array]) -> Any:
         state, step, score, ended, _terminated = carry
@@ -87,7 +88,7 @@ def play(
         observation = observe(state)
         outputs, value, inputs = policy.forward(params, observation)
         action = policy.actions.draw(outputs, words, alpha, greedy)
-        moved = jax.vmap(world.step, (0, 0, -1, 0))(step_key, state, action, now.psi)
+        moved = move(step_key, state, action, now.psi)
 
         total = score + moved.reward
         ends = moved.terminated | (step + 1 >= world.max_steps)
@@ -130,7 +131,7 @@ def end_episodes(training: LocalTraining, theta: jax.Array, now: Play) -> tuple[
     trained_on = now.ended & (now.episode < training.episodes)
     end = End(
         now.step,
-        jax.vmap(training.world_and_policy[0].observe, out_axes=-1)(now.state),
+        jax.vmap(training.world_and_policy[0].observe, -1, -1)(now.state),
         now.terminated,
     )
     finished = training.estimator.finish(
@@ -168,4 +169,4 @@ def coordinates(training: LocalTraining, delivery: Delivery, now: Play) -> jax.A
 
 def _reset(training: LocalTraining, at: Address, episode: jax.Array, psi: Any) -> Any:
     keys = randomness.key(at.seed, Stream.RESET, at.submission, episode)
-    return jax.vmap(training.world_and_policy[0].reset)(keys, psi)
+    return jax.vmap(training.world_and_policy[0].reset, out_axes=-1)(keys, psi)

@@ -53,6 +53,8 @@ class Database:
         """
         if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
             raise PgcError("a store is sqlite:///PATH or postgresql://USER@HOST/DATABASE")
+        if url in ("sqlite://", "sqlite:///"):
+            raise PgcError(f"{url} names no file: sqlite:///PATH, or sqlite:////PATH from the root")
         options = PATIENCE if not url.startswith("sqlite") else {}
         try:
             self.engine = sql.create_engine(

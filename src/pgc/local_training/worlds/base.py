@@ -19,7 +19,7 @@ from pgc.spaces import Actions, Bounds, Categorical
 DEFAULT_STEPS = 1000
 """The time limit of an environment that has none of its own."""
 State = Any
-"""A world's own state: a NamedTuple of scalars."""
+"""A world's own state: a tree of arrays, of scalars where it can be: those are the fastest."""
 Psi = Any
 """A world's private parameters ψ: a NamedTuple of scalars."""
 

@@ -29,8 +29,9 @@ from pgc.local_training.worlds.gymnasium_spaces import (
 from pgc.local_training.worlds.public_play import PUBLIC_STEPS, Scales, public_scales
 from pgc.spaces import Bounds, Gaussian
 
-MOST_NUMBERS = 256
-"""The most numbers in a state: each becomes an array of its own in the compiled program."""
+MOST_SCALARS = 64
+"""The most numbers of a state that are kept apart, each as an array of its own in the compiled
+program: that is fast for few, and cannot be compiled for many."""
 TIME_LIMIT = "max_steps_in_episode"
 NEVER = 2**30
 
@@ -74,11 +75,7 @@ class GymnaxWorld(CompiledWorld):
         _, state = self._env.reset_env(jax.random.key(0), self._parameters(self.default_psi))
         leaves, self._tree = jax.tree.flatten(state)
         self._shapes = [(jnp.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
-        if sum(math.prod(shape) for shape, _ in self._shapes) > MOST_NUMBERS:
-            raise PgcError(
-                f"a state of {name} has more than {MOST_NUMBERS} numbers; only smaller ones can be "
-                "compiled here"
-            )
+        self._scalars = sum(math.prod(shape) for shape, _ in self._shapes) <= MOST_SCALARS
         observation, self._acting = self._spaces()
         self.actions, self.observation_dim = self._acting.actions, observation.dim
         self.observation_bounds, self.offset = self._box(observation, bounds, public_steps)
@@ -123,12 +120,17 @@ class GymnaxWorld(CompiledWorld):
         return self._params.replace(**given)
 
     def _apart(self, state: Any) -> tuple[jax.Array, ...]:
-        """Returns a state as scalars, which is how compiled worlds keep it."""
-        return tuple(
-            number for leaf in jax.tree.leaves(state) for number in jnp.asarray(leaf).reshape(-1)
-        )
+        """Returns a state as scalars if they are few, else as its arrays."""
+        leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(state)]
+        if not self._scalars:
+            return tuple(
+                leaf.astype(kind) for leaf, (_, kind) in zip(leaves, self._shapes, strict=True)
+            )
+        return tuple(number for leaf in leaves for number in leaf.reshape(-1))
 
     def _together(self, state: State) -> Any:
+        if not self._scalars:
+            return jax.tree.unflatten(self._tree, list(state))
         numbers, leaves = list(state), []
         for shape, kind in self._shapes:
             some = [numbers.pop(0) for _ in range(math.prod(shape))]
