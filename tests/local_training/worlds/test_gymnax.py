@@ -55,5 +55,18 @@ def test_it_is_learnt_under_privacy(tmp_path):
 def test_refusals():
     with pytest.raises(PgcError, match="Gymnax has no environment 'Nothing-v0'"):
         make_world("gymnax:Nothing-v0")
-    with pytest.raises(PgcError, match="more than 256 numbers"):
-        make_world("gymnax:SpaceInvaders-MinAtar")
+
+
+def test_a_large_state_is_kept_as_its_arrays():
+    """Each number as an array of its own could not be compiled; lanes play as one environment alone does."""
+    world = make_world("gymnax:SpaceInvaders-MinAtar", bounds=("0:1",))
+    keys, actions = jax.random.split(jax.random.key(3), 5), jnp.array([0, 1, 2, 3, 0])
+    reset = jax.vmap(world.reset, (0, None), -1)
+    move = jax.vmap(world.step, (0, -1, -1, None), -1)
+    lanes, one = reset(keys, world.default_psi), world.reset(keys[2], world.default_psi)
+    assert max(leaf.ndim for leaf in jax.tree.leaves(lanes)) == 3
+    for _ in range(20):
+        lanes = move(keys, lanes, actions, world.default_psi).state
+        one = world.step(keys[2], one, actions[2], world.default_psi).state
+    seen = jax.vmap(world.observe, -1, -1)(lanes)
+    assert seen.shape == (600, 5) and (seen[:, 2] == world.observe(one)).all()
