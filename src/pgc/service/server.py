@@ -73,7 +73,8 @@ class Certificate:
             self.loaded()
         except ssl.SSLError as error:
             raise PgcError(
-                f"{self.chain} and {self.key} are no certificate with its key ({error.reason or error})"
+                f"{self.chain} and {self.key} are no certificate with its key "
+                f"({error.reason or error})"
             ) from None
         except OSError as error:
             raise PgcError(f"cannot read {self.chain} and {self.key} ({error.strerror})") from None

@@ -59,7 +59,7 @@ def test_refusals():
 
 def test_a_large_state_is_kept_as_its_arrays():
     """Each number as an array of its own could not be compiled; lanes play as one environment alone does."""
-    world = make_world("gymnax:SpaceInvaders-MinAtar", bounds=("0:1",))
+    world = make_world("gymnax:SpaceInvaders-MinAtar", bounds=tuple(f"{i}=0:1" for i in range(600)))
     keys, actions = jax.random.split(jax.random.key(3), 5), jnp.array([0, 1, 2, 3, 0])
     reset = jax.vmap(world.reset, (0, None), -1)
     move = jax.vmap(world.step, (0, -1, -1, None), -1)
