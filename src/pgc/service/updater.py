@@ -116,7 +116,7 @@ class Updater:
                     log.error(
                         "updating fails, and is tried again: %s",
                         first_line(error),
-                        exc_info=not isinstance(error, sql.exc.DBAPIError),
+                        exc_info=not isinstance(error, sql.exc.SQLAlchemyError),
                     )
                 self._failing = True
             else:
@@ -150,7 +150,7 @@ class Updater:
                     if not self._lease.take():  # it took so long that another process has it now
                         return
                 self._advance(self.models[name])
-            except sql.exc.DBAPIError:
+            except sql.exc.SQLAlchemyError:  # the session, and so the lease, may be lost
                 raise
             except Exception as error:  # the other models go on
                 self._applied.pop(name, None)
@@ -258,7 +258,7 @@ class Updater:
             try:
                 self._roll_back(self.models[wish.model], wish)
                 return
-            except sql.exc.DBAPIError:
+            except sql.exc.SQLAlchemyError:  # the session, and so the lease, may be lost
                 raise
             except Exception as error:
                 self._applied.pop(wish.model, None)  # it is loaded again
