@@ -23,6 +23,7 @@ import optax
 WORLDS = {
     "cartpole": dict(epsilon=0.1, submissions=4000),
     "pendulum": dict(epsilon=1.0, submissions=3000),
+    "acrobot": dict(epsilon=1.0, submissions=1000),
 }
 OTHER_SUBSPACE = {"cartpole": "quadratic", "pendulum": "linear"}
 
@@ -42,8 +43,30 @@ def decaying_pendulum(learning_rate):
     return optax.sgd(optax.linear_schedule(2 * learning_rate, 0.0, 300))
 
 
+RULES = {
+    "default": ({}, 1),
+    "boxes of the space's limits": (dict(scales="limits"), 1),
+    "half of σ": (dict(spread=0.41), 1),
+    "twice σ": (dict(spread=1.64), 1),
+    "γ = 0.99": (dict(discount=0.99), 1),
+    "16 ReLU units": (dict(hidden=(16,)), 1),
+    "a step that does not shrink": (dict(step_decay=math.inf), 1),
+    "half the step": ({}, 0.5),
+    "twice the step": ({}, 2),
+    "half the local episodes": (dict(local_episodes=13), 1),
+    "policy gradient": (dict(estimator="policy-gradient"), 1),
+    "quadratic subspace": (dict(subspace="quadratic"), 1),
+    "whole gradient": (dict(subspace="full"), 1),
+    "no privacy": (dict(epsilon=math.inf), 1),
+    "control (zero gradient)": (dict(control=True), 1),
+}
+"""What the rules for worlds beyond CartPole are worth: each is changed alone, on Acrobot at ε = 1."""
+
+
 def variants(world):
     """By name, what is changed: settings, and by how much the rule's step is multiplied."""
+    if world == "acrobot":
+        return RULES
     return {
         "default": ({}, 1),
         "half the step": ({}, 0.5),
@@ -82,9 +105,9 @@ def measure(job):
     sys.path.insert(0, str(Path(__file__).parent))  # for the optimisers of this file
     from pgc.config import configure
     from pgc.config.problem import build
+    from pgc.runs import metrics
     from pgc.runs.folder import Folder
     from pgc.runs.sweep import Cell, run
-    from pgc.studies import statistics
 
     changed, step = variants(world)[name]
     settings = WORLDS[world] | dict(world=world, trials=trials, seed=seed) | changed
@@ -94,7 +117,7 @@ def measure(job):
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         outcome = run([Cell(name="a", config=problem.config)], Folder(Path(folder)))["a"]
-    first = float(statistics.median(outcome.fst))
+    first = float(metrics.median(outcome.fst))
     threshold = problem.training.world.score_threshold
     return {
         "world": world,
