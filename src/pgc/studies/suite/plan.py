@@ -50,6 +50,14 @@ TASKS = (
     ),
     Task(name="pendulum", world="pendulum", title="Pendulum", submissions=4000, usual="gravity=10"),
     Task(
+        name="thermostat",
+        world="thermostat",
+        title="Thermostat",
+        submissions=2000,
+        usual="resistance=5",
+        episodes=20,
+    ),
+    Task(
         name="lunar-lander",
         world="gymnasium:LunarLander-v3",
         title="LunarLander",
