@@ -47,7 +47,7 @@ def main():
     homes = Population.parse(WORLD, WORLD.default_population).grid()
     constant = [score(lambda s, p, c=c: jnp.asarray(c), homes) for c in np.arange(0, 6, 0.25)]
     schedule = [
-        score(towards(lambda s, p, a=a, b=b, low=low: jnp.where((s.hour >= a) & (s.hour < b), 20.0, low)), homes)
+        score(towards(lambda s, p, a=a, b=b, low=low: jnp.where((s.step >= 6 * a) & (s.step < 6 * b), 20.0, low)), homes)
         for a in (4, 5, 6)
         for b in (21, 22, 23)
         for low in (15, 17, 18, 19)

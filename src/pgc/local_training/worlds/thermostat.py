@@ -30,12 +30,13 @@ class ThermostatPsi(NamedTuple):
 
 
 class ThermostatState(NamedTuple):
-    """Temperatures in °C, and the hour of the day."""
+    """Temperatures in °C, and the time of day."""
 
     indoor: jax.Array
     mean_outdoor: jax.Array
     """The mean temperature of this day."""
-    hour: jax.Array
+    step: jax.Array
+    """Steps since midnight: a sum of hours would be rounded."""
     present: jax.Array
     """1 while somebody is at home, else 0: what the home's own sensor says."""
 
@@ -62,8 +63,7 @@ class Thermostat(CompiledWorld):
     strongest = 8.0
     """The heating's power, in kW."""
     wanted = 20.0
-    hours = 1 / 6
-    """How long a step is."""
+    steps_an_hour = 6
     price = 0.4
     """Cost of a kWh."""
     discomfort = 0.2
@@ -75,7 +75,7 @@ class Thermostat(CompiledWorld):
         return ThermostatState(
             indoor=18.0 + 3.0 * start,
             mean_outdoor=-2.0 + 12.0 * weather,
-            hour=jnp.zeros(()),
+            step=jnp.zeros((), jnp.int32),
             present=jnp.ones(()),
         )
 
@@ -85,13 +85,15 @@ class Thermostat(CompiledWorld):
         """Heats for ten minutes. There is no terminal state."""
         power = jnp.clip(action[0], 0.0, self.strongest)
         towards = _outdoor(state) + psi.resistance * power
-        kept = jnp.exp(-self.hours / (psi.resistance * psi.capacity))
+        kept = jnp.exp(-1 / (self.steps_an_hour * psi.resistance * psi.capacity))
         indoor = towards + (state.indoor - towards) * kept
         cost = self.price * power + self.discomfort * state.present * (indoor - self.wanted) ** 2
-        hour = state.hour + self.hours
+        hour = (state.step + 1) / self.steps_an_hour
         away = (hour >= psi.leaves) & (hour < psi.returns)
-        after = ThermostatState(indoor, state.mean_outdoor, hour, jnp.where(away, 0.0, 1.0))
-        return Transition(after, -self.hours * cost, jnp.zeros((), bool))
+        after = ThermostatState(
+            indoor, state.mean_outdoor, state.step + 1, jnp.where(away, 0.0, 1.0)
+        )
+        return Transition(after, -cost / self.steps_an_hour, jnp.zeros((), bool))
 
     def observe(self, state: ThermostatState) -> jax.Array:
         """Returns how warm it is indoors and outdoors, the hour as an angle, and who is there.
@@ -99,7 +101,7 @@ class Thermostat(CompiledWorld):
         Temperatures are differences, from what is wanted and from the mean of the year; presence is
         1 or −1.
         """
-        angle = 2 * jnp.pi * state.hour / 24
+        angle = 2 * jnp.pi * _hour(state) / 24
         return jnp.stack(
             [
                 state.indoor - self.wanted,
@@ -117,6 +119,11 @@ class Thermostat(CompiledWorld):
         return [*lines, ([-0.8, 0.8], [0.2, 0.2])] if there else lines
 
 
+def _hour(state: ThermostatState) -> jax.Array:
+    """Returns the hour of the day."""
+    return state.step / Thermostat.steps_an_hour
+
+
 def _outdoor(state: ThermostatState) -> jax.Array:
     """Returns the temperature outdoors, which is highest at three in the afternoon."""
-    return state.mean_outdoor + 4.0 * jnp.cos(2 * jnp.pi * (state.hour - 15) / 24)
+    return state.mean_outdoor + 4.0 * jnp.cos(2 * jnp.pi * (_hour(state) - 15) / 24)
