@@ -4,8 +4,8 @@ r"""MinAtar's Breakout from its picture, as a compiled world of one's own. It ne
 
 A picture has 400 numbers (10 × 10 cells, 4 channels: paddle, ball, the ball's trail, bricks), and a report in so many
 directions would be noise. What a policy needs of a picture is often where things are. So the policy sees where the
-centre of each of the first three channels lies, and how many bricks are left: seven numbers. Which numbers of a picture
-are looked at is public, so it costs no ε.
+centres of the channels lie: the paddle's column, column and row of ball and trail, and the bricks' row. Which numbers of
+a picture are looked at is public, so it costs no ε.
 
 ψ of a home is how often its controller repeats the last action in place of the new one ("sticky actions").
 """

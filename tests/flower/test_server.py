@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
+from sqlalchemy.exc import OperationalError
 
 import pgc
 from pgc.config import TrainConfig
 from pgc.device import Refusal
-from pgc.flower.messages import offer_message, read_offer, read_reply, reply
+from pgc.flower.messages import LATER, offer_message, read_offer, read_reply, reply
 from pgc.flower.server import Collection
 from pgc.randomise.report import draw_report
 from pgc.service.alone import Alone
@@ -105,6 +106,16 @@ def test_a_node_that_was_down_gets_the_same_offer_again(service, monkeypatch):
     assert read_offer(nodes.sent[0]) == read_offer(nodes.sent[1])
 
 
+def test_a_node_that_cannot_answer_now_is_asked_again(service, monkeypatch):
+    """Its ledger was locked, say: no other refusal is asked again."""
+    monkeypatch.setattr("pgc.flower.server.RETRY_SECONDS", 0.0)
+    times = iter([lambda message: reply(message, LATER), honest])
+    assert collect(service, Nodes({1: lambda message: next(times)(message)}), 1) == {
+        "unavailable": 1,
+        "accepted": 1,
+    }
+
+
 def test_a_store_that_fails_for_a_while_loses_no_report(service, monkeypatch):
     """Offers wait, and what a node has paid for is tried again."""
     real, failures = (service.offer, service.report), iter(range(4))
@@ -119,6 +130,15 @@ def test_a_store_that_fails_for_a_while_loses_no_report(service, monkeypatch):
 
         return asked
 
+    issue, once = service.issue_tokens, iter([1])
+
+    def locked(*arguments):  # it writes by itself, and raises what the database raises
+        if next(once, None):
+            raise OperationalError("INSERT", {}, Exception("database is locked"))
+        return issue(*arguments)
+
+    monkeypatch.setattr("pgc.flower.server.FAILURE_SECONDS", 0.01)
+    monkeypatch.setattr(service, "issue_tokens", locked)
     monkeypatch.setattr(service, "offer", failing(real[0]))
     monkeypatch.setattr(service, "report", failing(real[1]))
     assert collect(service, Nodes({1: honest}), 1, patience=60.0) == {"accepted": 1}

@@ -92,7 +92,7 @@ class AtWork:
         for process in [*self.devices, *self.servers]:
             kill(process)
 
-    def check(self, url=None):
+    def check(self):
         """After `stop`: nothing acknowledged is lost, nothing counts twice, no ledger overspends, θ is replayed to the
         bit. Returns how many reports were acknowledged.
         """
@@ -121,6 +121,7 @@ class AtWork:
             with self.database.reading() as db:
                 versions = store.newest_version(db, "default") + 1
             assert made.versions == versions == len(kept) // 10 + 1
+            assert made.compared >= min(versions, 1000)
         finally:
             recovered.close()
             self.database.close()

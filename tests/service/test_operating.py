@@ -398,7 +398,8 @@ def test_front_ends_that_start_together_have_one_secret_and_one_certificate(tmp_
     """Each in a process of its own, at the same moment."""
     code = (
         "import sys; from pathlib import Path; from pgc.service.private import operator_secret;"
-        "from pgc.service.tls import make_dev_certificates; sys.stdin.read(1);"
+        "from pgc.service.tls import make_dev_certificates;"
+        "print('ready', flush=True); sys.stdin.read(1);"
         "print(operator_secret(Path(sys.argv[1])));"
         "print(make_dev_certificates(Path(sys.argv[1]), 'localhost').key.read_text())"
     )
@@ -411,13 +412,16 @@ def test_front_ends_that_start_together_have_one_secret_and_one_certificate(tmp_
         )
         for _ in range(4)
     ]
+    assert [process.stdout.readline() for process in started] == ["ready\n"] * 4
     for process in started:
         process.stdin.write("x")
         process.stdin.flush()
-    assert len({process.communicate()[0] for process in started}) == 1
+    made = {process.communicate()[0] for process in started}
+    assert len(made) == 1 and "PRIVATE KEY" in made.pop()
+    assert [process.returncode for process in started] == [0] * 4
 
 
-def test_a_password_is_shown_nowhere(new_database):
+def test_a_store_is_shown_without_its_password(new_database):
     """Not even one that is a parameter of the address, as PostgreSQL's own library takes it."""
     plain = new_database()
     for url in (plain.replace("postgres:@", "postgres:PASS@"), plain + "&password=PASS"):

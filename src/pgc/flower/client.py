@@ -28,7 +28,8 @@ from flwr.clientapp import ClientApp
 
 from pgc.device import Device, Refusal
 from pgc.device.device import Unanswered
-from pgc.flower.messages import RECORD, read_offer, reply
+from pgc.errors import PgcError
+from pgc.flower.messages import LATER, RECORD, read_offer, reply
 from pgc.wire import Malformed, Offer
 
 log = logging.getLogger("pgc.device")
@@ -64,10 +65,13 @@ class LocalPrivacy:
             return reply(message, Refusal(str(error)))
         except Unanswered:
             log.exception("an answer is paid for, and cannot be stored")
-            return reply(message, Refusal("the answer cannot be stored now; ask again later"))
-        except Exception:  # also what the owner's own function raises: its text could be private
+            return reply(message, LATER)
+        except PgcError:
             log.exception("this node's ledger cannot be used")
             return reply(message, Refusal("this node's ledger cannot be used"))
+        except Exception:  # what the owner's own function raises: its text could be private
+            log.exception("this node cannot answer now")
+            return reply(message, LATER)
 
     def _answer(
         self, offer: bytes, message: Message, context: Context, call_next: CallNext

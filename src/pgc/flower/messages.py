@@ -19,6 +19,8 @@ RECORD, OFFER, REPORT, REFUSAL = "pgc", "offer", "report", "refusal"
 LARGEST_REPORT = 2**23
 """No report is longer: one of `laplace` has at most 2²⁰ integers."""
 LONGEST_REASON = 500
+LATER = Refusal("this node cannot answer now; ask again later")
+"""The one refusal that is not final: the collector asks the node again."""
 
 
 def offer_message(offer: bytes, node: int, seconds: float) -> Message:

@@ -23,17 +23,24 @@ from dataclasses import dataclass, field
 
 from flwr.app import Message
 from flwr.serverapp import Grid
+from sqlalchemy.exc import DBAPIError
 
 from pgc.device import Refusal
-from pgc.flower.messages import offer_message, read_reply
+from pgc.errors import first_line
+from pgc.flower.messages import LATER, offer_message, read_reply
 from pgc.service.admission import Issued, Verdict
 from pgc.service.keeper import Keeper
+from pgc.service.store import NotKept
 from pgc.service.writer import Busy, Unwritten
 from pgc.wire import Malformed
 
 log = logging.getLogger("pgc.service")
 REFUSED, MALFORMED, UNAVAILABLE = "refused", "malformed", "unavailable"
 """What a reply can be, beside the verdicts on a report."""
+FAILURES = Busy, Unwritten, NotKept, DBAPIError
+"""How a store that fails for a while shows itself."""
+FAILURE_SECONDS = 1.0
+"""Seconds until a store that failed is tried again."""
 RETRY_SECONDS = 10.0
 """A node that could not be reached, or failed, is not asked again before so many seconds."""
 
@@ -89,7 +96,14 @@ class Collection:
         for node in grid.get_node_ids():
             if len(messages) >= free:
                 break
-            if self._may_ask(node) and (message := self._offer(node)) is not None:
+            if not self._may_ask(node):
+                continue
+            try:
+                message = self._offer(node)
+            except FAILURES as error:  # nobody is asked until the store works again
+                log.warning("there is no offer now: %s", first_line(error))
+                break
+            if message is not None:
                 messages.append(message)
         nodes = [message.metadata.dst_node_id for message in messages]
         for node, sent in zip(nodes, grid.push_messages(messages), strict=False):
@@ -110,6 +124,9 @@ class Collection:
             return UNAVAILABLE
         try:
             answer = read_reply(message)
+            if answer == LATER:
+                self._rests[node] = time.monotonic() + RETRY_SECONDS
+                return UNAVAILABLE
             if isinstance(answer, Refusal):
                 self._done.add(node)
                 self.reasons[answer.reason] += 1
@@ -130,21 +147,17 @@ class Collection:
         while True:
             try:
                 return self.keeper.report(self._tokens[node], self.model, report).result()
-            except (Busy, Unwritten) as error:
+            except FAILURES as error:
                 if time.monotonic() > until:
                     raise
-                log.warning("a report of node %d waits for the store: %s", node, error)
-                self.sleep(self.pause)
+                log.warning("a report of node %d waits for the store: %s", node, first_line(error))
+                self.sleep(FAILURE_SECONDS)
 
     def _offer(self, node: int) -> Message | None:
         """Returns the message for a node's next offer, or for the one that it holds."""
-        try:
-            if node not in self._tokens:
-                (self._tokens[node],) = self.keeper.issue_tokens(1, self.reports_per_node)
-            issued = self.keeper.offer(self._tokens[node], self.model).result()
-        except (Busy, Unwritten) as error:
-            log.warning("no offer for node %d now: %s", node, error)
-            return None
+        if node not in self._tokens:
+            (self._tokens[node],) = self.keeper.issue_tokens(1, self.reports_per_node)
+        issued = self.keeper.offer(self._tokens[node], self.model).result()
         if not isinstance(issued, Issued):
             self._done.add(node)
             return None

@@ -53,7 +53,7 @@ class Database:
         """
         if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
             raise PgcError("a store is sqlite:///PATH or postgresql://USER@HOST/DATABASE")
-        if url in ("sqlite://", "sqlite:///"):
+        if url == "sqlite:///":
             raise PgcError(f"{url} names no file: sqlite:///PATH, or sqlite:////PATH from the root")
         options = PATIENCE if not url.startswith("sqlite") else {}
         try:

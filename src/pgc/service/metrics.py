@@ -120,8 +120,8 @@ class Metrics:
         """Returns bounds of the median and the 99th percentile of answers to devices in the last
         minutes; nothing if there were none.
         """
-        now, summed = time.monotonic(), self._answers()
         with self._looking:
+            now, summed = time.monotonic(), self._answers()
             while len(self._past) > 1 and self._past[1][0] < now - LATELY:
                 self._past.popleft()
             if not self._past or now > self._past[-1][0] + LATELY / 20:

@@ -83,7 +83,8 @@ def make_operator_app(
         if "origin" in request.headers or strange:
             return said(403, "the operator's interface is not for web pages")
         if not hmac.compare_digest(_given(request), secret.encode()):
-            log.warning("somebody without the operator's secret asked for it")
+            if _given(request):
+                log.warning("a request to the operator's port had a wrong secret")
             refusal = said(401, "the operator's secret is needed: Authorization: Bearer …")
             refusal.headers["www-authenticate"] = 'Basic realm="pgc operator"'
             return refusal

@@ -2,7 +2,7 @@
 value per agent.
 
 A `CompiledWorld` has pure functions `reset` and `step` of (key, state, action, ψ), written for
-*one* environment on scalars; callers batch them with `vmap`. A `HostWorld` (`host.py`) makes
+*one* environment; callers batch them with `vmap`. A `HostWorld` (`host.py`) makes
 Gymnasium environments, which play on the host.
 """
 
