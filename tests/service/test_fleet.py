@@ -77,7 +77,7 @@ def test_a_real_device_is_bounded_and_a_simulated_one_is_fast(tmp_path):
         assert type(fleet._player(0)) is kind
 
 
-@pytest.mark.parametrize("name", ["cartpole", "pendulum", "acrobot", "mountain-car"])
+@pytest.mark.parametrize("name", ["cartpole", "pendulum", "acrobot", "mountain-car", "thermostat"])
 def test_a_built_in_world_step_by_step(name):
     """Observations, rewards and ends as Gymnasium's interface has them; a reset is another draw."""
     world = world_of(configure(world=name))
