@@ -55,7 +55,7 @@ class Thermostat(CompiledWorld):
     score_threshold = -35.0
     observation_bounds = ((-2.0, 2.0), (-10.0, 10.0), (-1.0, 1.0), (-1.0, 1.0), (-1.0, 1.0))
     offset = True  # presence is never 0
-    sketch_box = (-1.0, 1.0, 0.0, 30.0)
+    sketch_box = (-1.2, 1.2, -0.1, 2.2)
     default_psi = ThermostatPsi()
     positive = ("resistance", "capacity")
     default_population = ("resistance=3:7", "capacity=0.5:1.5", "leaves=6.5:10", "returns=14:20")
@@ -113,10 +113,19 @@ class Thermostat(CompiledWorld):
         )
 
     def sketch(self, state: ThermostatState) -> list[tuple[list[float], list[float]]]:
-        """Returns a thermometer, a mark at what is wanted, and a floor while somebody is there."""
-        indoor, there = float(state.indoor), bool(state.present > 0)
-        lines = [([0.0, 0.0], [0.0, indoor]), ([-0.2, 0.2], [self.wanted, self.wanted])]
-        return [*lines, ([-0.8, 0.8], [0.2, 0.2])] if there else lines
+        """Returns a house with a thermometer, a mark at what is wanted, and whoever is there."""
+        warm, wanted = (0.1 + max(0.0, float(t)) / 25 for t in (state.indoor, self.wanted))
+        lines = [
+            ([-1.0, -1.0, 0.0, 1.0, 1.0, -1.0], [0.0, 1.4, 2.1, 1.4, 0.0, 0.0]),
+            ([-0.4, -0.4], [0.1, warm]),
+            ([-0.6, -0.2], [wanted, wanted]),
+        ]
+        person = [
+            ([0.3, 0.5, 0.7], [0.0, 0.3, 0.0]),
+            ([0.5, 0.5], [0.3, 0.6]),
+            ([0.3, 0.7], [0.45, 0.45]),
+        ]
+        return lines + person if float(state.present) > 0 else lines
 
 
 def _hour(state: ThermostatState) -> jax.Array:
