@@ -12,6 +12,7 @@ import pgc
 from pgc.errors import PgcError
 from pgc.local_training.learnt import LearntPolicy, noted_recipe, policy_notes
 from pgc.local_training.recipe import Recipe
+from tests.conftest import more
 
 SMALL = dict(submissions=12, trials=2, eval_episodes=2, workers=3, local_episodes=2, seed=3)
 WORLDS = {
@@ -22,7 +23,7 @@ WORLDS = {
 }
 
 
-@pytest.fixture(scope="module", params=WORLDS)
+@pytest.fixture(scope="module", params=["cartpole", "pendulum", "mountain-car", *more("acrobot")])
 def run(request, tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "run"
     return pgc.train(world=request.param, out=out, **SMALL, **WORLDS[request.param])

@@ -77,6 +77,6 @@ def test_homes_differ_in_what_is_private():
 def test_it_is_learnt_under_privacy(tmp_path):
     """Better than any constant power, which costs 120 and more a day in these homes (benchmarks/thermostat.py)."""
     run = pgc.train(
-        world="thermostat", submissions=600, trials=2, eval_episodes=5, out=tmp_path / "run"
+        world="thermostat", submissions=300, trials=2, eval_episodes=5, out=tmp_path / "run"
     )
     assert run.summary["averaged_score_mean"] > -60
