@@ -21,6 +21,7 @@ from pgc.numerics.randomness import trial_seed
 from pgc.privacy.statement import privacy_statement
 from pgc.service.model import Model
 from pgc.spaces import Categorical, Gaussian
+from tests.conftest import more
 
 THETA = np.linspace(-1, 1, 112).astype(np.float32)
 SHORT = {"submissions": 30, "trials": 2, "eval_episodes": 1}
@@ -54,7 +55,7 @@ def test_a_config_holds_the_numbers_and_not_the_path(start, tmp_path):
 NETWORK = dict(hidden=(8,), activation="tanh", biases=True)
 
 
-@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("public", [*more(True), False])
 def test_a_run_is_a_start_and_its_privacy_is_said(tmp_path, public):
     epsilon = math.inf if public else 2.0
     first = pgc.train(epsilon=epsilon, public=public, out=tmp_path / "first", **NETWORK, **SHORT)

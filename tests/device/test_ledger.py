@@ -261,6 +261,7 @@ def test_killed_after_every_line(tmp_path):
     assert done["killed"] > 50
 
 
+@pytest.mark.more
 @pytest.mark.soak
 def test_killed_at_random_moments(tmp_path):
     done = torture("random", tmp_path, KILLS)

@@ -100,6 +100,7 @@ def test_what_went_to_torch_comes_back_as_a_start(run, tmp_path):
     )
 
 
+@pytest.mark.more
 def test_a_hub_folder_has_a_privacy_card(run, tmp_path, capsys):
     assert main(["export", str(run), "--out", str(tmp_path / "hub")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "hub")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import pytest
 
 from pgc.cli.main import main
 from pgc.config import configure, to_yaml
@@ -79,6 +80,7 @@ def test_a_front_end_hands_out_the_bytes_that_were_stored(tmp_path):
     with_model.close()
 
 
+@pytest.mark.more
 def test_the_process_that_updates_is_started_again(tmp_path, capsys):
     """Killed at any moment, also while reports come in; and it never outlives its front end, however that ends."""
     port, folder = free_port(), tmp_path / "service"

@@ -58,6 +58,7 @@ def test_servers_updaters_and_devices_are_killed(kind, request, tmp_path):
     assert at_work.check() > KILLS
 
 
+@pytest.mark.more
 def test_the_updater_dies_and_another_takes_over(new_database, tmp_path):
     """Two front ends; the one that updates is killed while it does."""
     folder, url, ports = tmp_path / "service", new_database(), [free_port(), free_port()]

@@ -25,6 +25,7 @@ from pgc.service.protocol import BoundedProtocol
 from pgc.service.server import listen
 from pgc.service.tls import make_dev_certificates
 from pgc.service.watch import Watch
+from tests.conftest import more
 from tests.service.test_service import free_port, start
 from tests.waiting import LIMIT, wait_for
 
@@ -57,7 +58,7 @@ def resident(process: subprocess.Popen) -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.parametrize("tls", [True, False])
+@pytest.mark.parametrize("tls", [True, *more(False)])
 def test_readers_who_never_read_hold_little_and_do_not_delay_the_end(tmp_path, tls):
     """The hole: 60 of them held 460 MiB, and SIGTERM took more than two minutes."""
     np.save(tmp_path / "theta.npy", np.zeros(NUMBERS, np.float32))

@@ -53,6 +53,7 @@ def test_the_table_puts_each_score_beside_its_control():
     assert world["public_start"]["score"] == 110.0 and world["threshold"] == 195.0
 
 
+@pytest.mark.more
 def test_a_public_start_is_scored_in_all_homes(tmp_path):
     """Two cells that differ in where they are scored alone have different scores."""
     from pgc.config import configure

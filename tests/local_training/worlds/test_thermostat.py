@@ -74,6 +74,7 @@ def test_homes_differ_in_what_is_private():
     assert (other.indoor == one.indoor).all() and (other.present != one.present).sum() == 18
 
 
+@pytest.mark.more
 def test_it_is_learnt_under_privacy(tmp_path):
     """Better than any constant power, which costs 120 and more a day in these homes (benchmarks/thermostat.py)."""
     run = pgc.train(
