@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "compare": "put several runs on one figure, and say in which settings they differ",
     "export": "take a learnt policy to PyTorch, ONNX, or a folder for a model hub",
     "inspect": "say in words what exactly is in an offer, a report, a ledger or a run",
+    "attack": "rob simulated homes of their secrets, and see what is found at which ε",
     "audit": "try to break a mechanism's claim: lower bounds on ε; exits 1 unless all pass",
     "account": "compute what T submissions cost together, and amplification by shuffling",
     "serve": "run the aggregator as a service for real devices",

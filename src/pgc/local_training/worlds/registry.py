@@ -14,10 +14,12 @@ from pgc.local_training.worlds.own import own_world
 from pgc.local_training.worlds.pendulum import Pendulum
 from pgc.local_training.worlds.population import Population, Variation
 from pgc.local_training.worlds.public_play import PUBLIC_STEPS
+from pgc.local_training.worlds.rooms import Rooms, RoomsWithPosition
 from pgc.local_training.worlds.thermostat import Thermostat
 
 WORLDS: dict[str, type[CompiledWorld]] = {
-    world.name: world for world in (CartPole, Acrobot, MountainCar, Pendulum, Thermostat)
+    world.name: world
+    for world in (CartPole, Acrobot, MountainCar, Pendulum, Thermostat, Rooms, RoomsWithPosition)
 }
 BUILT_IN = dict(WORLDS)
 """The worlds of pgc itself. `WORLDS` may be added to."""
