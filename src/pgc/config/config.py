@@ -84,9 +84,9 @@ class TrainConfig:
 
     # The private worlds and the agents in them
     world: str = "cartpole"
-    """The world that agents live in: cartpole, acrobot, mountain-car, pendulum, thermostat;
-    gymnasium:ID; gymnax:ID; or MODULE:CLASS of a world of your own, in JAX or as a Gymnasium
-    environment."""
+    """The world that agents live in: cartpole, acrobot, mountain-car, pendulum, thermostat, rooms,
+    glucose; gymnasium:ID; gymnax:ID; or MODULE:CLASS of a world of your own, in JAX or as a
+    Gymnasium environment."""
     max_steps: int | None = None
     """The largest number of steps in an episode, for a world that is not built in; by default the
     world's own time limit, or 1,000 if it has none. An episode that is cut off there has not

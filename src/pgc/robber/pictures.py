@@ -53,7 +53,7 @@ def games(attack: Attack, note: str) -> Files:
     figure, axes = new_figure(figsize=(6.2, 3.6), layout="constrained")
     arms = list(dict.fromkeys(game.arm for game in attack.games))
     private = [game for game in attack.games if game.ceiling is not None]
-    over_epsilon = all(game.at is None for game in attack.games)
+    over_epsilon = all(game.at is None for game in private)
     secrets = attack.games[0].secrets
     for number, arm in enumerate(arms):
         those = [game for game in attack.games if game.arm == arm]

@@ -24,8 +24,8 @@ from pgc.robber.guesser import Guesser
 from pgc.robber.homes import first_theta, play_homes, reports
 from pgc.runs.train import train
 
-GRAVITIES = (5.0, 15.0)
-PEOPLE = 100
+INSULATION = (3.0, 7.0)
+PEOPLE = 150
 """The reports from which each policy is learnt."""
 
 
@@ -37,17 +37,16 @@ def attack(effort: Effort) -> Attack:
         mine = np.arange(len(vectors)) % 2 == 0
         guesser = Guesser.learn(vectors[mine], population[mine])
         right = guesser.guess(vectors[~mine]) == population[~mine]
-        games.append(
-            Game.counted(right, arm=arm, epsilon=epsilon, bounded=False, at=min(epsilon, 10.0))
-        )
+        games.append(Game.counted(right, arm=arm, epsilon=epsilon, bounded=False))
     games += [_one_device(epsilon, effort) for epsilon in effort.some_epsilons]
     return Attack(
         name="policy",
         title="From a released policy",
         adversary="It has the policy, and learnt hundreds of its own in simulated populations. For "
         "the second question it knows every other report of the round as well.",
-        secret="First, whether everybody lives at a gravity of 5 or of 15. Then, which of the two "
-        "one device has.",
+        secret="First, whether everybody's home is insulated badly or well (thermostat, a "
+        "resistance of 3 or of 7). Then, at which of two gravities one device "
+        "lives (CartPole, 5 or 15).",
         works="A linear discriminant on θ, which the robber learnt from its own policies. For one "
         "device it compares θ before and after the round in which the device reported.",
         limit="None for what a whole population has in common: that is what was to be learnt. "
@@ -57,17 +56,17 @@ def attack(effort: Effort) -> Attack:
 
 
 def _policies(epsilon: float, effort: Effort) -> tuple[np.ndarray, np.ndarray]:
-    """Returns directions of policies (n, d), and the number of the population of each."""
+    """Returns policies θ (n, d), and the number of the population of each."""
     vectors, population = [], []
     with tempfile.TemporaryDirectory() as folder:
-        for number, gravity in enumerate(GRAVITIES):
+        for number, resistance in enumerate(INSULATION):
             run = train(
-                population=(f"gravity={gravity:g}",), epsilon=epsilon, submissions=PEOPLE,
-                trials=effort.of(200, 64), seed=effort.seed + number, eval_episodes=1,
-                out=Path(folder) / str(number), progress=None,
+                world="thermostat", population=(f"resistance={resistance:g}",), epsilon=epsilon,
+                submissions=PEOPLE, trials=effort.of(120, 40), seed=effort.seed + number,
+                eval_episodes=1, out=Path(folder) / str(number), progress=None,
             )  # fmt: skip
             thetas = run.policies()["averaged"]
-            vectors.append(thetas / np.linalg.norm(thetas, axis=1, keepdims=True))
+            vectors.append(thetas)
             population.append(np.full(len(thetas), number))
     return np.concatenate(vectors), np.concatenate(population)
 

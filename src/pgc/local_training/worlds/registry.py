@@ -9,6 +9,7 @@ from pgc.local_training.worlds.acrobot import Acrobot
 from pgc.local_training.worlds.base import CompiledWorld, Transition, World
 from pgc.local_training.worlds.bounds import parse_bounds
 from pgc.local_training.worlds.cartpole import CartPole
+from pgc.local_training.worlds.glucose import Glucose
 from pgc.local_training.worlds.mountain_car import MountainCar
 from pgc.local_training.worlds.own import own_world
 from pgc.local_training.worlds.pendulum import Pendulum
@@ -19,7 +20,16 @@ from pgc.local_training.worlds.thermostat import Thermostat
 
 WORLDS: dict[str, type[CompiledWorld]] = {
     world.name: world
-    for world in (CartPole, Acrobot, MountainCar, Pendulum, Thermostat, Rooms, RoomsWithPosition)
+    for world in (
+        CartPole,
+        Acrobot,
+        MountainCar,
+        Pendulum,
+        Thermostat,
+        Rooms,
+        RoomsWithPosition,
+        Glucose,
+    )
 }
 BUILT_IN = dict(WORLDS)
 """The worlds of pgc itself. `WORLDS` may be added to."""

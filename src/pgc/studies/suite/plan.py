@@ -57,6 +57,15 @@ TASKS = (
         usual="resistance=5",
         episodes=20,
     ),
+    Task(name="rooms", world="rooms", title="Rooms", submissions=1000, usual="wall=4", episodes=5),
+    Task(
+        name="glucose",
+        world="glucose",
+        title="Glucose",
+        submissions=1000,
+        usual="patient=10",
+        episodes=5,
+    ),
     Task(
         name="lunar-lander",
         world="gymnasium:LunarLander-v3",
