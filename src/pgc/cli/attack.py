@@ -27,7 +27,7 @@ class Attack:
     names: Positional[tuple[str, ...]] = ()
     """Which attacks to make; by default all."""
     quick: bool = False
-    """Take small samples, for a look within a minute. Every figure says so."""
+    """Take small samples, for a look in about a minute. Every figure says so."""
     seed: int = 0
     """Fixes what is simulated. What real devices draw, and the clock, are new each time."""
     out: Out = None

@@ -32,8 +32,8 @@ def attack(effort: Effort) -> Attack:
     offer = _offer(problem, _good_policy(effort.seed))
     games = []
     for arm, slot, count, breaks in (
-        ("no slots", 0.0, effort.of(80, 50), True),
-        ("slots", SLOT, effort.of(24, 10), False),
+        ("no slots", 0.0, effort.of(80, 30), True),
+        ("slots", SLOT, effort.of(24, 6), False),
     ):
         times = _times(problem, offer, slot, count)
         half = count // 2

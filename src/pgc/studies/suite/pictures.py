@@ -30,7 +30,14 @@ def by_world(worlds: Sequence[dict[str, Any]], note: str) -> Files:
     for panel in flat[len(worlds) :]:
         panel.set_visible(False)
     handles, labels = flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, fontsize=9, ncols=4, loc="outside lower center")
+    figure.legend(
+        handles,
+        labels,
+        frameon=False,
+        fontsize=9,
+        ncols=4 if columns > 2 else 2,
+        loc="outside lower center",
+    )
     return saved(figure, note)
 
 
