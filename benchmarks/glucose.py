@@ -121,7 +121,7 @@ def main():
     rows.append(row(f"the best fixed schedule (+{best:g} basal)", doses[best]))
     rows.append(row("basal and bolus, meals announced", days(basal_bolus)))
     for path in given.runs:
-        run = Run(path)
+        run = Run.open(path)
         rows.append(
             row(f"learnt at ε = {run.config.epsilon:g} ({run.config.trials} trials)", learnt(run))
         )
