@@ -34,8 +34,8 @@ class Frontier:
     """Fixes everything: same seed, same machine type, same numbers."""
     suite: bool = False
     """Compare several worlds in place of several mechanisms: CartPole, Acrobot, MountainCar,
-    Pendulum and, if it is installed, LunarLander, at four ε, beside noise alone and a public start.
-    Hours, where a world is slow."""
+    Pendulum, Thermostat, Rooms, Glucose and, if it is installed, LunarLander, at four ε, beside
+    noise alone and a public start. Hours, where a world is slow."""
     worlds: tuple[str, ...] | None = None
     """With --suite: only these worlds, such as cartpole acrobot."""
     quick: bool = False

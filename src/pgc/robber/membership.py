@@ -13,6 +13,8 @@ from pgc.robber.game import Attack, Game
 from pgc.robber.homes import first_theta, play_homes, reports
 
 ROUND = 10
+DRAWS, QUICK_DRAWS = 20, 10
+"""How often all homes are asked, each time with noise of its own and in rounds of their own."""
 
 
 def attack(effort: Effort) -> Attack:
@@ -21,23 +23,28 @@ def attack(effort: Effort) -> Attack:
     theta = first_theta(problem, effort.seed)
     homes = play_homes(problem, theta, effort.of(4000, 1500), 2 * effort.seed + 1)
     rng = np.random.default_rng(effort.seed)
-    count = len(homes.steps)
-    others = rng.integers(0, count - 1, (effort.of(20_000, 5_000), ROUND))
-    target = rng.integers(0, count, len(others))
-    others += others >= target[:, None]  # anybody else
-    present = rng.random(len(others)) < 0.5
-    taking_part = others.copy()
-    taking_part[present, 0] = target[present]
+    rounds, draws = len(homes.steps) // (ROUND + 1), effort.of(DRAWS, QUICK_DRAWS)
+    # each report is in one round alone, so that games are independent: ten homes and the target
+    those = [rng.permutation(len(homes.steps))[: rounds * (ROUND + 1)] for _ in range(draws)]
+    groups = np.concatenate(those).reshape(draws, rounds, ROUND + 1)
+    taking_part, target = groups[..., :ROUND].copy(), groups[..., ROUND]
+    present = rng.random(target.shape) < 0.5
+    taking_part[..., 0] = np.where(present, target, taking_part[..., 0])
     plain = homes.gradients.T
-    exact = (plain[taking_part] == plain[target][:, None]).all(axis=2).any(axis=1)
+    exact = (plain[taking_part] == plain[target][..., None, :]).all(axis=3).any(axis=2)
     games = [
         Game.counted(exact == present, arm="no noise", epsilon=math.inf, breaks=True),
     ]
     directions = plain / np.maximum(np.linalg.norm(plain, axis=1, keepdims=True), 1e-30)
     for epsilon in effort.some_epsilons:
-        decoded = reports(build(configure(epsilon=epsilon)), homes)
-        told = np.einsum("nrk,nk->n", decoded[taking_part], directions[target])
-        half = len(told) // 2
+        noisy = build(configure(epsilon=epsilon))
+        told = np.stack(
+            [
+                np.einsum("nrk,nk->n", reports(noisy, homes, again)[part], directions[aim])
+                for again, (part, aim) in enumerate(zip(taking_part, target, strict=True))
+            ]
+        )
+        half = draws // 2
         threshold = np.median(told[:half])
         guesses = told[half:] > threshold
         games.append(Game.counted(guesses == present[half:], arm="index", epsilon=epsilon))

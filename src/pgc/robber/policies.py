@@ -77,9 +77,9 @@ def _one_device(epsilon: float, effort: Effort) -> Game:
     question = QUESTIONS[0]
     problem = question.problem(epsilon)
     theta = first_theta(problem, effort.seed)
-    size, size_robbed = effort.of(2000, 600), effort.of(2000, 600)
+    size = effort.of(2000, 600)
     mine = play_homes(problem, theta, size, 2 * effort.seed + 3)
-    robbed = play_homes(problem, theta, size_robbed, 2 * effort.seed + 4)
+    robbed = play_homes(problem, theta, size, 2 * effort.seed + 4)
     known = reports(problem, mine)[: _round(problem) - 1]
     guesser = Guesser.learn(
         _moves(problem, theta, known, reports(problem, mine)), secrets_of(mine, question.fields)

@@ -84,6 +84,8 @@ def test_a_day_has_three_meals_and_insulin_lowers_glucose():
 def test_the_risk_is_kovatchevs():
     """Zero at 112.5 mg/dl, and symmetrical: as large at 70 as at 180, nearly."""
     assert float(risk(jnp.asarray(112.5))) == pytest.approx(0, abs=1e-3)
+    for ten in (65.6, 192.0):
+        assert float(risk(jnp.asarray(ten))) == pytest.approx(10, abs=0.1)
     assert float(risk(jnp.asarray(20.0))) == pytest.approx(100, abs=1)
     assert float(risk(jnp.asarray(600.0))) == pytest.approx(100, abs=1)
     assert float(risk(jnp.asarray(70.0))) == pytest.approx(

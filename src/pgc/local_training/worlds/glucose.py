@@ -59,7 +59,7 @@ class Glucose(CompiledWorld):
 
     An action is a multiple of the person's own basal rate, which their clinic set. The score is the
     time in range in percent, minus the mean risk index (Kovatchev et al. 1997), which is 10 at
-    about 62 and at 210 mg/dl and grows beyond.
+    66 and at 192 mg/dl and grows beyond.
     """
 
     name = "glucose"
